@@ -1,0 +1,1 @@
+//! One suite of pipe behaviours, run against the kernel and against standpipe.

@@ -1,0 +1,10 @@
+//! The rules of standpipe, pure: no I/O, no clock, no atomics, no unsafe. Time and randomness are
+//! arguments, so that what the property tests explore is what ships.
+//!
+//! - [`size`]: capacities and segments, as the pair `Po So`.
+#![forbid(unsafe_code)]
+
+pub mod size;
+
+// Counts are `u64` in shared memory and `usize` in the API.
+const _: () = assert!(usize::BITS == 64, "standpipe needs a 64-bit target");
