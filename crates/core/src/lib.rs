@@ -1,9 +1,11 @@
 //! The rules of standpipe, pure: no I/O, no clock, no atomics, no unsafe. Time and randomness are
 //! arguments, so that what the property tests explore is what ships.
 //!
+//! - [`accounting`]: room, atomic writes, and when a sleeping peer is worth waking.
 //! - [`size`]: capacities and segments, as the pair `Po So`.
 #![forbid(unsafe_code)]
 
+pub mod accounting;
 pub mod size;
 
 // Counts are `u64` in shared memory and `usize` in the API.

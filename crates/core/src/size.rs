@@ -37,7 +37,10 @@ pub struct PipeSize {
 
 impl PipeSize {
     /// The size of a pipe that nobody configured: 64 KiB, as on Linux, in four segments.
-    pub const DEFAULT: Self = Self { order: 4, segment_shift: 2 };
+    pub const DEFAULT: Self = Self {
+        order: 4,
+        segment_shift: 2,
+    };
 
     /// The size `Po So`: `2^order` pages, segments of `capacity >> segment_shift`.
     ///
@@ -46,12 +49,20 @@ impl PipeSize {
     /// segment would be smaller than a page.
     pub fn new(order: u8, segment_shift: u8) -> Result<Self, SizeError> {
         if order > MAX_ORDER {
-            return Err(SizeError::Order { order: order.into() });
+            return Err(SizeError::Order {
+                order: order.into(),
+            });
         }
         if segment_shift > order {
-            return Err(SizeError::SegmentShift { order, segment_shift: segment_shift.into() });
+            return Err(SizeError::SegmentShift {
+                order,
+                segment_shift: segment_shift.into(),
+            });
         }
-        Ok(Self { order, segment_shift })
+        Ok(Self {
+            order,
+            segment_shift,
+        })
     }
 
     /// The smallest size that holds `capacity_bytes` in segments of at least `segment_bytes`;
@@ -71,11 +82,17 @@ impl PipeSize {
                 Some(segment_order) if segment_order <= order => order - segment_order,
                 _ => {
                     let capacity_bytes = PAGE_BYTES << order;
-                    return Err(SizeError::Segment { segment_bytes: bytes, capacity_bytes });
+                    return Err(SizeError::Segment {
+                        segment_bytes: bytes,
+                        capacity_bytes,
+                    });
                 }
             },
         };
-        Ok(Self { order, segment_shift })
+        Ok(Self {
+            order,
+            segment_shift,
+        })
     }
 
     /// `Po`: the pipe holds `2^Po` pages.
@@ -111,7 +128,10 @@ impl Default for PipeSize {
 
 /// The power of two of pages that `bytes` rounds up to, if it is within the limits.
 fn order_of(bytes: usize) -> Option<u8> {
-    let pages = bytes.div_ceil(PAGE_BYTES).max(1).checked_next_power_of_two()?;
+    let pages = bytes
+        .div_ceil(PAGE_BYTES)
+        .max(1)
+        .checked_next_power_of_two()?;
     let order = u8::try_from(pages.trailing_zeros()).ok()?;
     (order <= MAX_ORDER).then_some(order)
 }
@@ -126,7 +146,9 @@ impl FromStr for PipeSize {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let syntax = || SizeError::Syntax { text: text.to_owned() };
+        let syntax = || SizeError::Syntax {
+            text: text.to_owned(),
+        };
         let mut words = text.split_whitespace().map(str::parse::<u8>);
         match (words.next(), words.next(), words.next()) {
             (Some(Ok(order)), Some(Ok(shift)), None) => Self::new(order, shift),
@@ -151,7 +173,9 @@ pub enum SizeError {
         order: u32,
     },
     /// A segment of less than a page.
-    #[error("segment So = {segment_shift}: expected 0 to Po = {order}, a segment is at least a page")]
+    #[error(
+        "segment So = {segment_shift}: expected 0 to Po = {order}, a segment is at least a page"
+    )]
     SegmentShift {
         /// The `Po` that goes with it.
         order: u8,
@@ -165,7 +189,9 @@ pub enum SizeError {
         capacity_bytes: usize,
     },
     /// A segment larger than the pipe.
-    #[error("segment of {segment_bytes} bytes: expected at most the capacity, {capacity_bytes} bytes")]
+    #[error(
+        "segment of {segment_bytes} bytes: expected at most the capacity, {capacity_bytes} bytes"
+    )]
     Segment {
         /// What was given.
         segment_bytes: usize,
@@ -207,14 +233,34 @@ mod tests {
     #[test]
     fn the_pair_reads_back_and_errors_name_the_value() {
         let size: PipeSize = " 10 3 ".parse().unwrap();
-        assert_eq!((size.capacity_bytes(), size.segment_bytes()), (4 << 20, 512 << 10));
+        assert_eq!(
+            (size.capacity_bytes(), size.segment_bytes()),
+            (4 << 20, 512 << 10)
+        );
         assert_eq!(size.to_string(), "10 3");
-        for (text, named) in [("", "\"\""), ("4", "\"4\""), ("4 2 1", "4 2 1"), ("x 1", "x 1")] {
+        for (text, named) in [
+            ("", "\"\""),
+            ("4", "\"4\""),
+            ("4 2 1", "4 2 1"),
+            ("x 1", "x 1"),
+        ] {
             let error = text.parse::<PipeSize>().unwrap_err().to_string();
             assert!(error.contains(named) && error.contains("Po So"), "{error}");
         }
-        assert!("20 0".parse::<PipeSize>().unwrap_err().to_string().contains("20"));
-        assert!("3 4".parse::<PipeSize>().unwrap_err().to_string().contains("So = 4"));
+        assert!(
+            "20 0"
+                .parse::<PipeSize>()
+                .unwrap_err()
+                .to_string()
+                .contains("20")
+        );
+        assert!(
+            "3 4"
+                .parse::<PipeSize>()
+                .unwrap_err()
+                .to_string()
+                .contains("So = 4")
+        );
         let too_long = PipeSize::from_bytes(8192, Some(8193)).unwrap_err();
         assert!(too_long.to_string().contains("8193"), "{too_long}");
     }

@@ -1,1 +1,36 @@
-//! Shared memory.
+//! The shared memory of standpipe. All the unsafe lives here, in few files.
+//!
+//! - [`lane`]: the protocol between writers and readers: positions, locks, wake-ups.
+//! - [`sync`]: the one door to atomics; under `--cfg loom` it leads to loom's.
+//! - `header`, `memory`, `doorbell`, `lock`: what the protocol stands on; `memory`, `doorbell` and
+//!   `lock` have a twin for loom in [`sync`]'s company.
+//! - [`fork`]: what this process has to know about its forks.
+//! - [`patience`]: how long to spin or yield before sleeping.
+//! - [`pool`]: lanes kept for the next pipe.
+
+mod frontier;
+mod gather;
+mod header;
+pub mod lane;
+pub mod sync;
+
+#[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
+pub mod patience;
+#[cfg(not(loom))]
+pub mod pool;
+#[cfg(not(loom))]
+pub mod signals;
+
+#[cfg(not(loom))]
+mod doorbell;
+#[cfg(not(loom))]
+mod lock;
+#[cfg(not(loom))]
+mod memory;
+
+#[cfg(loom)]
+mod model;
+#[cfg(loom)]
+use model::{doorbell, lock, memory};

@@ -1,3 +1,14 @@
 //! Pipes over shared memory with the semantics of the kernel's, several times faster.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//!
+//! let (mut reader, mut writer) = standpipe::pipe::pipe()?;
+//! std::thread::spawn(move || writer.write_all(b"hello"));
+//! let mut text = String::new();
+//! reader.read_to_string(&mut text)?;
+//! assert_eq!(text, "hello");
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 pub mod pipe;

@@ -1,0 +1,63 @@
+//! What this process has to know about its forks: a count of them, and who wants to be told.
+//!
+//! A lane must exist before a fork to be shared by both sides, so the pipes that have none yet make
+//! theirs then; and a forked child must forget what is true of its parent only (thread ids, page
+//! tables, lanes kept for later). `pthread_atfork` tells us of both moments. It is called for
+//! `fork`, not for a raw `clone`: after one of those, a pipe that has no lane must not be used by
+//! both sides.
+
+use std::sync::Once;
+
+use crate::sync::{AtomicU32, Ordering};
+
+#[allow(clippy::declare_interior_mutable_const)]
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+/// Goes up in a child with each fork between the first process and it.
+#[inline]
+pub fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
+}
+
+/// What to do around a fork.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// In the parent, before.
+    pub prepare: fn(),
+    /// In the parent, after.
+    pub parent: fn(),
+    /// In the child, after.
+    pub child: fn(),
+}
+
+static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
+
+/// Has `hooks` called around each fork from now on. The first caller's count.
+pub fn watch(hooks: Hooks) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = HOOKS.set(hooks);
+        // SAFETY: the three handlers are functions that live for ever.
+        let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+        assert_eq!(status, 0, "pthread_atfork: out of memory");
+    });
+}
+
+extern "C" fn prepare() {
+    if let Some(hooks) = HOOKS.get() {
+        (hooks.prepare)();
+    }
+}
+
+extern "C" fn parent() {
+    if let Some(hooks) = HOOKS.get() {
+        (hooks.parent)();
+    }
+}
+
+extern "C" fn child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    if let Some(hooks) = HOOKS.get() {
+        (hooks.child)();
+    }
+}

@@ -1,0 +1,217 @@
+//! What the processes that share a lane agree on: the first page of its memory.
+//!
+//! Who may touch what:
+//! - `tail` and the [`WriterSide`] are stored to by the holder of the write lock only; `head` and
+//!   the [`ReaderSide`] by the holder of the read lock only. Readers load `tail`, writers `head`.
+//! - [`Notices`] are stored to by anybody, rarely, and loaded by everybody, all the time. They have
+//!   cache lines of their own, which therefore stay shared while bytes flow.
+//!
+//! Nothing here is trusted: positions are checked before use, the rest can at most cost a wake-up.
+
+use crate::lock::RobustLock;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// A value alone on its cache line (and on the one that the prefetcher fetches with it).
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct Alone<T>(pub T);
+
+/// The shared page.
+#[repr(C)]
+#[derive(Default)]
+pub struct Header {
+    /// Bytes written so far: what is below may be read. The commit point of a write.
+    pub tail: Alone<AtomicU64>,
+    /// Bytes read so far: what is below may be overwritten. The commit point of a read.
+    pub head: Alone<AtomicU64>,
+    pub writer: Alone<WriterSide>,
+    pub reader: Alone<ReaderSide>,
+    /// What writers look at after each transfer.
+    pub for_writers: Alone<Notices>,
+    /// What readers look at after each transfer.
+    pub for_readers: Alone<Notices>,
+}
+
+/// What only the writer that holds the lock may touch.
+#[repr(C)]
+#[derive(Default)]
+pub struct WriterSide {
+    pub lock: RobustLock,
+    /// A `head` seen earlier: room is at least what it says.
+    pub seen_head: AtomicU64,
+    pub counts: Counts,
+}
+
+/// What only the reader that holds the lock may touch.
+#[repr(C)]
+#[derive(Default)]
+pub struct ReaderSide {
+    pub lock: RobustLock,
+    /// A `tail` seen earlier: at least what it says is queued.
+    pub seen_tail: AtomicU64,
+    pub counts: Counts,
+}
+
+/// What the other side, or a peer in another process, wants to be seen.
+#[repr(C)]
+#[derive(Default)]
+pub struct Notices {
+    /// Sleepers of the *other* side, waiting for us.
+    pub sleepers: Sleepers,
+    /// Goes up each time that an end of the other side was closed by its owner: a hint to ask the
+    /// kernel whether any is left.
+    pub departures: AtomicU32,
+    /// Bits of [`crate::lane::Mode`].
+    pub mode: AtomicU32,
+    /// Held by whoever of this side sleeps for all of them.
+    pub seat: RobustLock,
+}
+
+impl Notices {
+    /// As in a new lane.
+    pub fn reset(&self) {
+        self.sleepers.0.store(0, Ordering::Relaxed);
+        self.departures.store(0, Ordering::Relaxed);
+        self.mode.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Statistics of one side. `bytes`, `operations`, `wakeups_saved` and `owner_deaths` are only
+/// written under that side's lock, so plain loads and stores count exactly.
+#[repr(C)]
+#[derive(Default)]
+pub struct Counts {
+    pub bytes: AtomicU64,
+    pub operations: AtomicU64,
+    pub wakeups_saved: AtomicU64,
+    pub owner_deaths: AtomicU64,
+    pub wakeups_sent: AtomicU64,
+    pub sleeps: AtomicU64,
+    pub pages_populated_outside: AtomicU64,
+    pub pages_populated_inside: AtomicU64,
+}
+
+impl Counts {
+    /// As in a new lane.
+    pub fn reset(&self) {
+        let Self {
+            bytes,
+            operations,
+            wakeups_saved,
+            owner_deaths,
+            wakeups_sent,
+            sleeps,
+            pages_populated_outside,
+            pages_populated_inside,
+        } = self;
+        for count in [
+            bytes,
+            operations,
+            wakeups_saved,
+            owner_deaths,
+            wakeups_sent,
+            sleeps,
+            pages_populated_outside,
+            pages_populated_inside,
+        ] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Adds to a count that only the holder of a lock writes.
+pub fn add_locked(count: &AtomicU64, n: u64) {
+    count.store(
+        count.load(Ordering::Relaxed).wrapping_add(n),
+        Ordering::Relaxed,
+    );
+}
+
+/// Adds to a count that anybody writes.
+pub fn add(count: &AtomicU64, n: u64) {
+    count.fetch_add(n, Ordering::Relaxed);
+}
+
+/// Whether peers sleep, and for how many bytes the least demanding of them waits.
+///
+/// Bits 0 to 31: the bytes wanted, 0 when nobody sleeps. Bits 32 to 63: a count of arms, so that
+/// [`Sleepers::rung`] clears what it saw and not an arm that came later.
+#[repr(C)]
+#[derive(Default)]
+pub struct Sleepers(AtomicU64);
+
+/// What [`Sleepers::look`] saw.
+#[derive(Clone, Copy)]
+pub struct Seen(u64);
+
+const WANTED: u64 = 0xffff_ffff;
+const ONE_ARM: u64 = 1 << 32;
+
+impl Sleepers {
+    /// Announces a sleeper that waits for `wanted_bytes` (at least 1).
+    pub fn arm(&self, wanted_bytes: usize) {
+        let wanted = (wanted_bytes as u64).clamp(1, WANTED);
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let least = if seen & WANTED == 0 {
+                wanted
+            } else {
+                wanted.min(seen & WANTED)
+            };
+            let armed = (seen & !WANTED).wrapping_add(ONE_ARM) | least;
+            // Relaxed: the fence in Lane::arm orders it before the look at the positions.
+            match self
+                .0
+                .compare_exchange_weak(seen, armed, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Whoever is announced now.
+    pub fn look(&self) -> Option<(usize, Seen)> {
+        // Relaxed: the fence in Lane::wake orders it after the store of the position.
+        let word = self.0.load(Ordering::Relaxed);
+        (word & WANTED != 0).then_some(((word & WANTED) as usize, Seen(word)))
+    }
+
+    /// The bell was rung for those seen. Who armed since stays announced.
+    pub fn rung(&self, Seen(word): Seen) {
+        // A failure means that somebody armed in between, or that another ringer was faster.
+        let _ = self
+            .0
+            .compare_exchange(word, word & !WANTED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_fits_its_page() {
+        assert!(size_of::<Header>() <= standpipe_core::size::PAGE_BYTES);
+    }
+
+    #[test]
+    fn the_least_demanding_sleeper_counts_and_a_later_one_is_kept() {
+        let sleepers = Sleepers::default();
+        assert!(sleepers.look().is_none());
+        for wanted in [100, 40, 70] {
+            sleepers.arm(wanted);
+        }
+        let (wanted, seen) = sleepers.look().unwrap();
+        assert_eq!(wanted, 40);
+        sleepers.arm(90);
+        sleepers.rung(seen);
+        assert_eq!(
+            sleepers.look().unwrap().0,
+            40,
+            "armed after the look, must stay"
+        );
+        sleepers.rung(sleepers.look().unwrap().1);
+        assert!(sleepers.look().is_none());
+    }
+}

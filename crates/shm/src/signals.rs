@@ -1,0 +1,49 @@
+//! Whether an interrupted sleep is to be taken up again.
+//!
+//! `read` and `write` on a kernel pipe go on by themselves after a handler that was installed with
+//! `SA_RESTART`; `ppoll` never does (signal(7)). A sleep in `ppoll` that came back with `EINTR` is
+//! therefore followed by the question which handlers there are.
+
+/// Whether every handler that this process has installed asks for interrupted calls to be
+/// restarted. With handlers of both kinds nobody can tell which one ran; then the answer is no, and
+/// the caller sees `EINTR`, as it must expect to.
+#[must_use]
+pub fn all_restart() -> bool {
+    let may_have_run = |signal: &i32| !FAULTS.contains(signal);
+    let mut handlers = (1..=libc::SIGRTMAX())
+        .filter(may_have_run)
+        .filter_map(handler_flags)
+        .peekable();
+    handlers.peek().is_some() && handlers.all(|flags| flags & libc::SA_RESTART != 0)
+}
+
+/// Signals of a thread's own faults: they do not interrupt a sleep. (Rust's runtime installs
+/// handlers for two of them.)
+const FAULTS: [i32; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+/// The flags of the handler of `signal`, if it has one.
+fn handler_flags(signal: i32) -> Option<i32> {
+    // SAFETY: all bits zero are a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer means "change nothing"; the result goes into our struct.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    let is_handler = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+    (status == 0 && is_handler).then_some(action.sa_flags)
+}
+
+/// Keeps `SIGPIPE` from this thread: writes to a broken pipe then only fail.
+pub fn block_broken_pipe() {
+    // SAFETY: all bits zero are a valid signal set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGPIPE) };
+    // SAFETY: the old set is not wanted, hence the null pointer.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}

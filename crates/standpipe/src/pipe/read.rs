@@ -1,0 +1,199 @@
+//! Reading: from the lane, and from the kernel pipe beside it.
+//!
+//! Two sources, one order. Writers that know the lane see to it that their bytes do not overtake
+//! what others have put into the kernel pipe before (see `write`), so the lane goes first: when the
+//! kernel pipe has bytes, and the lane is seen empty *after* that, then those bytes are older than
+//! whatever enters the lane later. Readers look at the two under the lane's read lock, one at a
+//! time.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::BorrowedFd;
+
+use standpipe_shm::lane::{Lane, Mode, Scatter, Side};
+use standpipe_shm::sync::Ordering;
+
+use super::ends::ReadEnd;
+use super::kernel::{self, Input};
+use super::shared::Shared;
+use super::{handover, sleep};
+
+/// What the kernel pipe beside the lane gave.
+enum Beside {
+    Bytes(usize),
+    End,
+    /// Nothing for now.
+    Nothing,
+    /// The lane has bytes, which go first.
+    Lane,
+}
+
+impl ReadEnd {
+    /// A read of one or more slices that have room.
+    pub(super) fn read_some(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if let Some(lane) = self.shared.lane() {
+            let bytes = read_lane(&self.shared, lane, self.borrow(), slices)?;
+            if bytes > 0 {
+                return Ok(bytes);
+            }
+        }
+        self.read_or_wait(slices)
+    }
+
+    fn read_or_wait(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        loop {
+            if self.has_kernel_pipe_only() {
+                return self.read_kernel(slices);
+            }
+            if self.should_wait_awake() {
+                if let Some(lane) = self.shared.lane_or_make() {
+                    sleep::wait_awake(&self.shared, lane, Side::Reader, 1);
+                }
+            }
+            match self.read_beside(slices)? {
+                Beside::Bytes(bytes) => return Ok(bytes),
+                Beside::End => return Ok(0),
+                Beside::Nothing if self.ask_nonblocking()? => {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                Beside::Nothing => {
+                    if let Some(lane) = self.shared.lane_or_make() {
+                        sleep::sleep(lane, Side::Reader, 1, self.borrow())?;
+                    }
+                }
+                Beside::Lane => {}
+            }
+            if let Some(lane) = self.shared.lane() {
+                let bytes = read_lane(&self.shared, lane, self.borrow(), slices)?;
+                if bytes > 0 {
+                    return Ok(bytes);
+                }
+            }
+        }
+    }
+
+    /// Bytes of unaware writers should not have to wait, nor the end of the stream, nor callers who
+    /// do not want to.
+    fn should_wait_awake(&self) -> bool {
+        !self.is_nonblocking_hint()
+            && self.shared.mode(Side::Reader) == Mode::LANE
+            && !self.has_news_of_departures()
+    }
+
+    fn has_news_of_departures(&self) -> bool {
+        let seen = &self.shared.readers.departures_seen;
+        let departures = self
+            .shared
+            .lane()
+            .map_or(0, |lane| lane.departures_seen_by(Side::Reader));
+        seen.swap(departures, Ordering::Relaxed) != departures
+    }
+
+    /// Whether nothing will come through the lane any more.
+    fn has_kernel_pipe_only(&self) -> bool {
+        let shared = &self.shared;
+        shared.mode(Side::Reader).has(Mode::KERNEL)
+            || (!shared.may_have_lane_writers() && lane_is_empty(shared))
+    }
+
+    fn read_kernel(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if let Some(lane) = self.shared.lane() {
+            handover::flush(lane, self.borrow())?;
+        }
+        let bytes = kernel::read(self.borrow(), slices)?;
+        self.count_kernel_bytes(bytes);
+        Ok(bytes)
+    }
+
+    fn read_beside(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Beside> {
+        let beside = match self.shared.lane() {
+            Some(lane) => {
+                lane.as_only_reader(|is_empty| look_beside(self.borrow(), slices, is_empty))
+            }
+            None => Ok(look_beside(self.borrow(), slices, &|| true)),
+        };
+        let beside = beside.map_err(io::Error::from)??;
+        if let Beside::Bytes(bytes) = beside {
+            self.count_kernel_bytes(bytes);
+            // Who wrote them may do so again: from now on writers of the lane take care.
+            if self.shared.lane().is_some() {
+                self.shared.add_mode(Mode::MIXED);
+            }
+        }
+        Ok(beside)
+    }
+
+    fn count_kernel_bytes(&self, bytes: usize) {
+        self.shared
+            .readers
+            .kernel_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+fn lane_is_empty(shared: &Shared) -> bool {
+    shared.lane().is_none_or(|lane| lane.queued_bytes() == 0)
+}
+
+/// Takes what the lane has, without waiting. Now and then has a look at the kernel pipe, so that a
+/// lane that is never empty does not starve an unaware writer.
+#[inline]
+fn read_lane(
+    shared: &Shared,
+    lane: &Lane,
+    fd: BorrowedFd<'_>,
+    slices: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    if lane.queued_bytes() == 0 || lane.mode(Side::Reader).has(Mode::KERNEL) {
+        return Ok(0);
+    }
+    let bytes = lane.try_read(&mut Scatter::new(slices))?;
+    if bytes > 0 && shared.readers.is_time_to_ask_after(bytes) {
+        notice_unaware_writers(shared, lane, fd);
+    }
+    Ok(bytes)
+}
+
+fn notice_unaware_writers(shared: &Shared, lane: &Lane, fd: BorrowedFd<'_>) {
+    let is_mixed = lane.mode(Side::Reader).has(Mode::MIXED);
+    if !is_mixed && kernel::unread_bytes(fd).is_ok_and(|bytes| bytes > 0) {
+        shared.add_mode(Mode::MIXED);
+    }
+}
+
+/// Takes bytes from the kernel pipe if those of the lane are all taken.
+fn look_beside(
+    fd: BorrowedFd<'_>,
+    slices: &mut [IoSliceMut<'_>],
+    lane_is_empty: &dyn Fn() -> bool,
+) -> io::Result<Beside> {
+    let input = kernel::input(fd)?;
+    // After the look at the kernel pipe: a writer that left has published all it wrote.
+    if !lane_is_empty() {
+        return Ok(Beside::Lane);
+    }
+    match input {
+        Input::Empty => Ok(Beside::Nothing),
+        Input::End => Ok(Beside::End),
+        Input::Bytes(unread) => match take(fd, slices, unread) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Beside::Nothing),
+            taken => Ok(Beside::Bytes(taken?)),
+        },
+    }
+}
+
+/// Fills the slices in order with at most `limit` bytes, all of which are there.
+fn take(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>], limit: usize) -> io::Result<usize> {
+    let mut taken = 0;
+    for slice in slices.iter_mut() {
+        let room = slice.len().min(limit - taken);
+        if room == 0 {
+            continue;
+        }
+        match kernel::read_now(fd, &mut slice[..room]) {
+            Ok(bytes) => taken += bytes,
+            Err(error) if taken == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(taken)
+}

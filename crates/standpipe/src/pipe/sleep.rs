@@ -1,0 +1,53 @@
+//! Waiting for the other side: awake for a moment, then asleep on the doorbell and the kernel pipe.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use standpipe_shm::lane::{Lane, Side};
+use standpipe_shm::{patience, signals};
+
+use super::shared::Shared;
+
+/// Waits awake until somebody of `side` should go on. Says whether that came true.
+#[inline]
+pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize) -> bool {
+    shared
+        .locals(side)
+        .patience
+        .wait(|| lane.is_ready(side, wanted_bytes))
+}
+
+/// Sleeps until somebody of `side` should look again: `wanted_bytes` can be moved, the kernel pipe
+/// has bytes (for a reader), or the last peer is gone.
+///
+/// # Errors
+/// `Interrupted` if a signal handler ran that does not restart calls (`SA_RESTART`).
+pub fn sleep(lane: &Lane, side: Side, wanted_bytes: usize, fd: BorrowedFd<'_>) -> io::Result<()> {
+    patience::recount_processors();
+    let Some(seat) = lane.take_seat(side, wanted_bytes)? else {
+        return Ok(());
+    };
+    if !seat.arm(wanted_bytes) {
+        return Ok(());
+    }
+    // The death of the last peer (HUP for a reader, ERR for a writer) needs no asking.
+    let events = match side {
+        Side::Reader => PollFlags::IN,
+        Side::Writer => PollFlags::empty(),
+    };
+    let mut fds = [
+        PollFd::from_borrowed_fd(fd, events),
+        PollFd::new(seat.bell(), PollFlags::IN),
+    ];
+    let result = poll(&mut fds, None);
+    if fds[1].revents().contains(PollFlags::IN) {
+        seat.bell().silence();
+    }
+    match result {
+        Err(Errno::INTR) if !signals::all_restart() => Err(io::ErrorKind::Interrupted.into()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
