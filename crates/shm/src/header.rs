@@ -89,6 +89,8 @@ pub struct Counts {
     pub sleeps: AtomicU64,
     pub pages_populated_outside: AtomicU64,
     pub pages_populated_inside: AtomicU64,
+    /// Where the last turn of this side ran.
+    pub processor: AtomicU32,
 }
 
 impl Counts {
@@ -103,6 +105,7 @@ impl Counts {
             sleeps,
             pages_populated_outside,
             pages_populated_inside,
+            processor: _,
         } = self;
         for count in [
             bytes,

@@ -290,6 +290,15 @@ impl Lane {
         }
     }
 
+    /// Whether the other side's last turn ran on another processor than the caller: then spinning
+    /// lets it go on, else only yielding does.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn peer_runs_elsewhere(&self, side: Side) -> bool {
+        let peer = self.counts(side.other()).processor.load(Ordering::Relaxed);
+        peer != crate::patience::processor()
+    }
+
     /// What went through `side` so far.
     pub fn stats(&self, side: Side) -> Stats {
         let counts = self.counts(side);
@@ -585,6 +594,10 @@ impl Lane {
         let counts = self.counts(side);
         add_locked(&counts.bytes, moved_bytes as u64);
         add_locked(&counts.operations, 1);
+        #[cfg(not(loom))]
+        counts
+            .processor
+            .store(crate::patience::processor(), Ordering::Relaxed);
         let sleeper = self.look_for_sleeper(side.other());
         if sleeper.is_none() {
             add_locked(&counts.wakeups_saved, 1);

@@ -8,12 +8,15 @@
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
-/// Longest spin, in ticks: 20 to 60 microseconds on processors of 2 to 5 GHz, about what the sleep
-/// costs that it may avoid.
+/// Longest spin, in ticks: 25 to 60 microseconds on processors of 2 to 5 GHz, what the sleep costs
+/// that it may avoid, so that waiting awake at worst doubles the price.
 const MAX_SPIN_TICKS: u32 = 120_000;
 /// Shortest spin: enough to see a peer that is in the middle of its copy.
 const MIN_SPIN_TICKS: u32 = 4_000;
-/// How often to yield on one processor: the peer gets its turn at the first or second.
+/// One in so many waits spins the longest, whatever came before: a peer that has to be woken is
+/// never back within the shortest, so without trying nobody would find out that it became fast.
+const PROBE_EVERY: u32 = 16;
+/// How often to yield to a peer on the same processor: it gets its turn at the first or second.
 const YIELDS: u32 = 3;
 
 /// A clock that is cheap to read and good for short distances: the time stamp counter.
@@ -30,6 +33,14 @@ pub fn ticks() -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }
+}
+
+/// The processor that this thread runs on, at the moment.
+#[inline]
+#[must_use]
+pub fn processor() -> u32 {
+    // SAFETY: sched_getcpu(3) has no preconditions. (glibc reads it from the thread's rseq area.)
+    unsafe { libc::sched_getcpu() }.unsigned_abs()
 }
 
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
@@ -53,25 +64,21 @@ pub fn recount_processors() -> usize {
 }
 
 /// How patient one side of a pipe is, in this process.
+#[derive(Default)]
 pub struct Patience {
-    spin_ticks: AtomicU32,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self {
-            spin_ticks: AtomicU32::new(MAX_SPIN_TICKS),
-        }
-    }
+    /// By how much the longest spin is halved.
+    doubts: AtomicU32,
+    waits: AtomicU32,
 }
 
 impl Patience {
-    /// Waits awake for `ready`, within bounds. Says whether it came true.
-    pub fn wait(&self, ready: impl Fn() -> bool) -> bool {
-        if processors() == 1 {
-            Self::yield_for(ready)
-        } else {
+    /// Waits awake for `ready`, within bounds. Says whether it came true. `peer_runs_elsewhere` says
+    /// whether the peer can make it come true while we spin.
+    pub fn wait(&self, peer_runs_elsewhere: bool, ready: impl Fn() -> bool) -> bool {
+        if peer_runs_elsewhere {
             self.spin_for(ready)
+        } else {
+            Self::yield_for(ready)
         }
     }
 
@@ -83,26 +90,33 @@ impl Patience {
     }
 
     fn spin_for(&self, ready: impl Fn() -> bool) -> bool {
-        let bound = self.spin_ticks.load(Ordering::Relaxed);
+        let bound = self.bound_ticks();
         let start = ticks();
         loop {
             for _ in 0..8 {
                 if ready() {
-                    self.adapt(bound.saturating_mul(2).min(MAX_SPIN_TICKS), bound);
+                    self.doubts.store(0, Ordering::Relaxed);
                     return true;
                 }
                 std::hint::spin_loop();
             }
             if ticks().wrapping_sub(start) > u64::from(bound) {
-                self.adapt((bound / 2).max(MIN_SPIN_TICKS), bound);
+                let doubts = self.doubts.load(Ordering::Relaxed);
+                self.doubts
+                    .store((doubts + 1).min(u32::BITS - 1), Ordering::Relaxed);
                 return false;
             }
         }
     }
 
-    fn adapt(&self, new_ticks: u32, old_ticks: u32) {
-        if new_ticks != old_ticks {
-            self.spin_ticks.store(new_ticks, Ordering::Relaxed);
-        }
+    fn bound_ticks(&self) -> u32 {
+        let waits = self.waits.load(Ordering::Relaxed).wrapping_add(1);
+        self.waits.store(waits, Ordering::Relaxed);
+        let doubts = if waits % PROBE_EVERY == 0 {
+            0
+        } else {
+            self.doubts.load(Ordering::Relaxed)
+        };
+        (MAX_SPIN_TICKS >> doubts).max(MIN_SPIN_TICKS)
     }
 }

@@ -13,10 +13,10 @@ use super::shared::Shared;
 /// Waits awake until somebody of `side` should go on. Says whether that came true.
 #[inline]
 pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize) -> bool {
-    shared
-        .locals(side)
-        .patience
-        .wait(|| lane.is_ready(side, wanted_bytes))
+    let patience = &shared.locals(side).patience;
+    patience.wait(lane.peer_runs_elsewhere(side), || {
+        lane.is_ready(side, wanted_bytes)
+    })
 }
 
 /// Sleeps until somebody of `side` should look again: `wanted_bytes` can be moved, the kernel pipe
