@@ -11,9 +11,9 @@ use std::str::FromStr;
 /// Bytes in a page: the unit of capacities and segments.
 pub const PAGE_BYTES: usize = 4096;
 
-/// The largest write that is never mixed with another writer's bytes. Does not change with the
-/// capacity.
-pub const PIPE_BUF: usize = 4096;
+/// The largest write that is never mixed with another writer's bytes: 4096. Does not change with the
+/// capacity. (Under `--cfg loom`, where a ring has two bytes, it is one.)
+pub const PIPE_BUF: usize = if cfg!(loom) { 1 } else { 4096 };
 
 /// The largest `Po`: 2^19 pages, 2 GiB, where `F_SETPIPE_SZ` of Linux ends as well.
 pub const MAX_ORDER: u8 = 19;

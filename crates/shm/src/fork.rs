@@ -33,12 +33,16 @@ pub struct Hooks {
 static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
 
 /// Has `hooks` called around each fork from now on. The first caller's count.
+///
+/// # Panics
+/// If there is no memory left to note three pointers.
 pub fn watch(hooks: Hooks) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let _ = HOOKS.set(hooks);
         // SAFETY: the three handlers are functions that live for ever.
         let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+        // Without memory for this note there is none for pipes either.
         assert_eq!(status, 0, "pthread_atfork: out of memory");
     });
 }

@@ -139,7 +139,7 @@ mod tests {
             let done = gather.done_bytes();
             assert_eq!(gather.front()[0], b"abcdef"[done]);
             gather.take(bytes, |at, part| {
-                seen[done + at..][..part.len()].copy_from_slice(part)
+                seen[done + at..][..part.len()].copy_from_slice(part);
             });
         }
         assert_eq!(seen, b"abcdef");

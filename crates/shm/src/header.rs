@@ -165,7 +165,7 @@ impl Sleepers {
             // Relaxed: the fence in Lane::arm orders it before the look at the positions.
             match self
                 .0
-                .compare_exchange_weak(seen, armed, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(seen, armed, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => return,
                 Err(now) => seen = now,

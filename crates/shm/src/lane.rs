@@ -38,26 +38,29 @@
 
 use std::io;
 
-use standpipe_core::accounting::{
-    Corrupted, WriteStep, completes_segment, queued_bytes, wakes_writer, write_step,
-};
-use standpipe_core::size::{PAGE_BYTES, PipeSize};
+use standpipe_core::accounting::{Corrupted, queued_bytes, wakes_writer};
+use standpipe_core::size::PipeSize;
 
 use crate::doorbell::Doorbell;
 use crate::frontier::Frontier;
-use crate::header::{Counts, Header, Notices, Seen, Sleepers, add, add_locked};
+use crate::header::{Counts, Header, Notices, Sleepers, add_locked};
 use crate::lock::{Guard, LockError, RobustLock};
 use crate::memory::Memory;
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
+
+#[cfg(all(test, loom))]
+mod explore;
+mod read;
+mod reserve;
+mod wake;
+mod write;
 
 pub use crate::gather::{Gather, Scatter};
+pub use wake::Seat;
 
 /// How much is copied before it is published: enough to make the store of the position cheap,
 /// little enough that the other side starts early.
 const CHUNK_BYTES: usize = if cfg!(loom) { 1 } else { 16 << 10 };
-
-/// How much memory is populated at a time, at least: the bulk of the 2026 work on pipe writes.
-pub(crate) const BULK_PAGES: usize = 8;
 
 /// Why a lane can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -194,7 +197,7 @@ impl Lane {
     /// C library gives no robust locks.
     pub fn new(size: PipeSize, wake: Wake) -> io::Result<Self> {
         #[cfg(not(loom))]
-        if !crate::lock::is_supported() {
+        if !crate::robust_list::is_supported() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
@@ -226,8 +229,6 @@ impl Lane {
     fn header(&self) -> &Header {
         self.memory.header()
     }
-
-    // ---- what both sides may know ---------------------------------------------------------------
 
     /// The mode, for somebody of `side`.
     #[inline]
@@ -315,368 +316,6 @@ impl Lane {
         }
     }
 
-    // ---- writing --------------------------------------------------------------------------------
-
-    /// Queues as much of `source` as fits, or, if it is at most `PIPE_BUF` in all, everything or
-    /// nothing. What was queued is taken off `source`, also when an error follows.
-    ///
-    /// # Errors
-    /// [`LaneError`]; nothing of the failing step was queued.
-    #[inline]
-    pub fn try_write(&self, source: &mut Gather<'_>) -> Result<Written, LaneError> {
-        self.reserve_for_writing(source.remaining_bytes())?;
-        let guard = self.lock(Side::Writer)?;
-        let start = self.header().tail.0.load(Ordering::Relaxed);
-        let mut tail = start;
-        let outcome = self.write_locked(source, &mut tail);
-        let sleeper = self.account(Side::Writer, (tail - start) as usize);
-        drop(guard);
-        self.ring(Side::Reader, sleeper);
-        outcome
-    }
-
-    fn write_locked(&self, source: &mut Gather<'_>, tail: &mut u64) -> Result<Written, LaneError> {
-        while source.remaining_bytes() > 0 {
-            if self.mode(Side::Writer).has(Mode::KERNEL) {
-                return Ok(Written::KernelOnly);
-            }
-            match self.next_write_step(source, *tail)? {
-                WriteStep::Copy(bytes) => self.write_chunk(source, tail, bytes)?,
-                WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),
-            }
-        }
-        Ok(Written::All)
-    }
-
-    /// The next step, by the `head` seen last if that allows all of it, else by the newest.
-    #[inline]
-    fn next_write_step(&self, source: &Gather<'_>, tail: u64) -> Result<WriteStep, Corrupted> {
-        let seen_head = &self.header().writer.0.seen_head;
-        let step_from = |head| {
-            let room = self.capacity() - queued_bytes(head, tail, self.capacity())?;
-            Ok(write_step(source.total_bytes(), source.done_bytes(), room))
-        };
-        let least = source.remaining_bytes().min(CHUNK_BYTES);
-        match step_from(seen_head.load(Ordering::Relaxed)) {
-            Ok(WriteStep::Copy(bytes)) if bytes >= least => Ok(WriteStep::Copy(bytes)),
-            _ => {
-                // Acquire pairs with the Release in `publish_head`: the reader is done with the
-                // bytes that we are about to overwrite.
-                let head = self.header().head.0.load(Ordering::Acquire);
-                seen_head.store(head, Ordering::Relaxed);
-                step_from(head)
-            }
-        }
-    }
-
-    #[inline]
-    fn write_chunk(
-        &self,
-        source: &mut Gather<'_>,
-        tail: &mut u64,
-        bytes: usize,
-    ) -> Result<(), LaneError> {
-        let bytes = bytes.min(CHUNK_BYTES);
-        if !self.written.covers(*tail + bytes as u64) {
-            self.populate_inside(Side::Writer, *tail, *tail + bytes as u64)?;
-        }
-        let at = *tail;
-        source.take(bytes, |offset, part| {
-            // SAFETY: `part` lies within the room that `next_write_step` found, at most a capacity,
-            // and we hold the write lock (invariants 1 and 3).
-            unsafe { self.memory.copy_in(at + offset as u64, part) };
-        });
-        *tail += bytes as u64;
-        self.publish_tail(at, *tail, source.remaining_bytes() > 0);
-        Ok(())
-    }
-
-    #[inline]
-    fn publish_tail(&self, from: u64, to: u64, goes_on: bool) {
-        // Release pairs with the Acquire in `next_read` and `queued_bytes`: the bytes below are there.
-        self.header().tail.0.store(to, Ordering::Release);
-        if goes_on && self.wakes_midway(from, to) {
-            let sleeper = self.look_for_sleeper(Side::Reader);
-            self.ring(Side::Reader, sleeper);
-        }
-    }
-
-    // ---- reading --------------------------------------------------------------------------------
-
-    /// Takes whatever is queued, up to the room in `target`. Returns the number of bytes, 0 if the
-    /// lane is empty.
-    ///
-    /// # Errors
-    /// [`LaneError`]; nothing was taken.
-    #[inline]
-    pub fn try_read(&self, target: &mut Scatter<'_, '_>) -> Result<usize, LaneError> {
-        self.reserve_for_reading(target.remaining_bytes())?;
-        let guard = self.lock(Side::Reader)?;
-        self.read_under(guard, target)
-    }
-
-    fn read_under(
-        &self,
-        guard: Guard<'_>,
-        target: &mut Scatter<'_, '_>,
-    ) -> Result<usize, LaneError> {
-        let start = self.header().head.0.load(Ordering::Relaxed);
-        let mut head = start;
-        let outcome = self.read_locked(target, &mut head);
-        let bytes = (head - start) as usize;
-        let sleeper = self.account(Side::Reader, bytes);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
-        outcome.map(|()| bytes)
-    }
-
-    fn read_locked(&self, target: &mut Scatter<'_, '_>, head: &mut u64) -> Result<(), LaneError> {
-        while target.remaining_bytes() > 0 {
-            let bytes = self
-                .next_read(*head)?
-                .min(target.remaining_bytes())
-                .min(CHUNK_BYTES);
-            if bytes == 0 {
-                break;
-            }
-            self.read_chunk(target, head, bytes)?;
-        }
-        Ok(())
-    }
-
-    /// How much can be read, by the `tail` seen last if there is something, else by the newest.
-    #[inline]
-    fn next_read(&self, head: u64) -> Result<usize, Corrupted> {
-        let seen_tail = &self.header().reader.0.seen_tail;
-        match queued_bytes(head, seen_tail.load(Ordering::Relaxed), self.capacity()) {
-            Ok(bytes) if bytes > 0 => Ok(bytes),
-            _ => {
-                // Acquire pairs with the Release in `publish_tail`: the bytes below are there.
-                let tail = self.header().tail.0.load(Ordering::Acquire);
-                seen_tail.store(tail, Ordering::Relaxed);
-                queued_bytes(head, tail, self.capacity())
-            }
-        }
-    }
-
-    #[inline]
-    fn read_chunk(
-        &self,
-        target: &mut Scatter<'_, '_>,
-        head: &mut u64,
-        bytes: usize,
-    ) -> Result<(), LaneError> {
-        if !self.read.covers(*head + bytes as u64) {
-            self.populate_inside(Side::Reader, *head, *head + bytes as u64)?;
-        }
-        let at = *head;
-        target.take(bytes, |offset, part| {
-            // SAFETY: `part` lies within what `next_read` found queued, at most a capacity, and we
-            // hold the read lock (invariants 1 and 3).
-            unsafe { self.memory.copy_out(at + offset as u64, part) };
-        });
-        *head += bytes as u64;
-        self.publish_head(at, *head, target.remaining_bytes() > 0);
-        Ok(())
-    }
-
-    #[inline]
-    fn publish_head(&self, from: u64, to: u64, goes_on: bool) {
-        // Release pairs with the Acquire in `next_write_step`: we are done with the bytes below.
-        self.header().head.0.store(to, Ordering::Release);
-        if goes_on && self.wakes_midway(from, to) {
-            let sleeper = self.look_for_sleeper(Side::Writer);
-            self.ring(Side::Writer, sleeper);
-        }
-    }
-
-    /// Hands what is queued to `sink`, in pieces, and takes off what the sink says it took. Stops
-    /// when the sink would block. Says whether the lane is empty.
-    ///
-    /// # Errors
-    /// [`LaneError`], and those of the sink other than `WouldBlock`.
-    #[cfg(not(loom))]
-    pub fn drain(&self, mut sink: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
-        let guard = self.lock(Side::Reader)?;
-        let mut buffer = [0; CHUNK_BYTES];
-        let start = self.header().head.0.load(Ordering::Relaxed);
-        let mut head = start;
-        let outcome = loop {
-            let bytes = self
-                .next_read(head)
-                .map_err(LaneError::from)?
-                .min(buffer.len());
-            if bytes == 0 {
-                break Ok(true);
-            }
-            // SAFETY: `next_read` found these bytes queued, and we hold the read lock
-            // (invariants 1 and 3).
-            unsafe { self.memory.copy_out(head, &mut buffer[..bytes]) };
-            match sink(&buffer[..bytes]) {
-                Ok(taken) => head += taken.min(bytes) as u64,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
-                Err(error) => break Err(error),
-            }
-            // Release pairs with the Acquire in `next_write_step`.
-            self.header().head.0.store(head, Ordering::Release);
-        };
-        let sleeper = self.account(Side::Reader, (head - start) as usize);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
-        outcome
-    }
-
-    /// Runs `action` while no reader is inside, with whether the lane is empty (looked up anew each
-    /// time it asks). For what readers do beside the lane, in an order that all of them agree on.
-    ///
-    /// # Errors
-    /// [`LaneError::Lock`].
-    pub fn as_only_reader<T>(
-        &self,
-        action: impl FnOnce(&dyn Fn() -> bool) -> T,
-    ) -> Result<T, LaneError> {
-        let _guard = self.lock(Side::Reader)?;
-        let is_empty = || self.queued_bytes() == 0;
-        Ok(action(&is_empty))
-    }
-
-    /// Runs `action` while no writer is inside.
-    ///
-    /// # Errors
-    /// [`LaneError::Lock`].
-    pub fn as_only_writer<T>(&self, action: impl FnOnce() -> T) -> Result<T, LaneError> {
-        let _guard = self.lock(Side::Writer)?;
-        Ok(action())
-    }
-
-    // ---- sleeping and waking --------------------------------------------------------------------
-
-    /// Takes the seat of `side`, to sleep until `wanted_bytes` can be moved. `None` means: look
-    /// again first. The caller then [arms](Seat::arm), and sleeps if told so.
-    ///
-    /// # Errors
-    /// `Interrupted` if a signal came that does not restart calls.
-    pub fn take_seat(&self, side: Side, wanted_bytes: usize) -> io::Result<Option<Seat<'_>>> {
-        let guard = self.seat(side).lock_patiently(|| {
-            // The sentinel may be waiting for more than we do. It leaves the seat when it wakes, so
-            // an arm made after we were seen waiting is not lost.
-            self.arm(side, wanted_bytes);
-            !self.is_ready(side, wanted_bytes)
-        })?;
-        Ok(guard.map(|guard| Seat {
-            lane: self,
-            side,
-            guard: Some(guard),
-        }))
-    }
-
-    fn arm(&self, side: Side, wanted_bytes: usize) {
-        self.sleepers(side).arm(wanted_bytes);
-        // Pairs with the fence in `look_for_sleeper`.
-        fence(Ordering::SeqCst);
-    }
-
-    /// Whether somebody of `side` sleeps and should be woken.
-    #[inline]
-    fn look_for_sleeper(&self, side: Side) -> Option<Seen> {
-        // Pairs with the fence in `arm`: either we see the sleeper, or it sees our position.
-        fence(Ordering::SeqCst);
-        let (wanted_bytes, seen) = self.sleepers(side).look()?;
-        self.is_ready(side, wanted_bytes).then_some(seen)
-    }
-
-    /// The end of a turn: counts it, and says whom to wake.
-    #[inline]
-    fn account(&self, side: Side, moved_bytes: usize) -> Option<Seen> {
-        if moved_bytes == 0 {
-            return None;
-        }
-        let counts = self.counts(side);
-        add_locked(&counts.bytes, moved_bytes as u64);
-        add_locked(&counts.operations, 1);
-        #[cfg(not(loom))]
-        counts
-            .processor
-            .store(crate::patience::processor(), Ordering::Relaxed);
-        let sleeper = self.look_for_sleeper(side.other());
-        if sleeper.is_none() {
-            add_locked(&counts.wakeups_saved, 1);
-        }
-        sleeper
-    }
-
-    /// Rings for a sleeper of `side` that was seen.
-    #[inline]
-    fn ring(&self, side: Side, sleeper: Option<Seen>) {
-        if let Some(seen) = sleeper {
-            // First the bell, then the note that it rang: killed in between, somebody else rings.
-            self.bell(side).ring();
-            self.sleepers(side).rung(seen);
-            add(&self.counts(side.other()).wakeups_sent, 1);
-        }
-    }
-
-    #[inline]
-    fn wakes_midway(&self, from: u64, to: u64) -> bool {
-        self.wake == Wake::PerSegment && completes_segment(from, to, self.segment_bytes())
-    }
-
-    // ---- memory ---------------------------------------------------------------------------------
-
-    /// Has the memory for the next write ready before the lock is taken. What an earlier bulk left
-    /// over is used first.
-    #[inline]
-    fn reserve_for_writing(&self, bytes: usize) -> Result<(), LaneError> {
-        let tail = self.header().tail.0.load(Ordering::Relaxed);
-        let to = tail.wrapping_add(bytes.min(self.capacity()) as u64);
-        if self.written.covers(to) {
-            return Ok(());
-        }
-        let bulk = (BULK_PAGES * PAGE_BYTES) as u64;
-        self.populate_outside(Side::Writer, tail, to.max(tail.wrapping_add(bulk)))
-    }
-
-    /// Has the memory of the next read in this process's page tables. Never allocates: a reader
-    /// looks only at what was written.
-    #[inline]
-    fn reserve_for_reading(&self, bytes: usize) -> Result<(), LaneError> {
-        let head = self.header().head.0.load(Ordering::Relaxed);
-        let to = head.wrapping_add(bytes.min(self.capacity()) as u64);
-        if self.read.covers(to) {
-            return Ok(());
-        }
-        let tail = self.header().tail.0.load(Ordering::Relaxed);
-        if self.read.covers(to.min(tail)) {
-            return Ok(());
-        }
-        self.populate_outside(Side::Reader, head, to.min(tail))
-    }
-
-    #[cold]
-    fn populate_outside(&self, side: Side, from: u64, to: u64) -> Result<(), LaneError> {
-        let pages = self.populate(side, from, to)?;
-        add(&self.counts(side).pages_populated_outside, pages);
-        Ok(())
-    }
-
-    /// The fallback: somebody else used up what we had prepared.
-    #[cold]
-    fn populate_inside(&self, side: Side, from: u64, to: u64) -> Result<(), LaneError> {
-        let pages = self.populate(side, from, to)?;
-        add(&self.counts(side).pages_populated_inside, pages);
-        Ok(())
-    }
-
-    fn populate(&self, side: Side, from: u64, to: u64) -> Result<u64, LaneError> {
-        let frontier = match side {
-            Side::Writer => &self.written,
-            Side::Reader => &self.read,
-        };
-        frontier
-            .advance(from, to, self.capacity(), |a, b| self.memory.populate(a, b))
-            .map_err(LaneError::Memory)
-    }
-
     /// After a fork, in the child: the memory is shared, the page tables are not.
     pub fn forget_page_tables(&self) {
         self.written.reset();
@@ -694,8 +333,6 @@ impl Lane {
             self.bell(side).silence();
         }
     }
-
-    // ---- who is who -----------------------------------------------------------------------------
 
     fn lock(&self, side: Side) -> Result<Guard<'_>, LaneError> {
         let lock = match side {
@@ -762,45 +399,6 @@ impl Side {
         match self {
             Self::Reader => Self::Writer,
             Self::Writer => Self::Reader,
-        }
-    }
-}
-
-/// The right to sleep for a side. Left when dropped, and somebody else who waits is told.
-pub struct Seat<'a> {
-    lane: &'a Lane,
-    side: Side,
-    guard: Option<Guard<'a>>,
-}
-
-impl Seat<'_> {
-    /// Announces the sleeper, and says whether to sleep: nothing has changed that would let it move
-    /// `wanted_bytes`.
-    #[must_use]
-    pub fn arm(&self, wanted_bytes: usize) -> bool {
-        self.lane.arm(self.side, wanted_bytes);
-        let sleep = !self.lane.is_ready(self.side, wanted_bytes);
-        if sleep {
-            add(&self.lane.counts(self.side).sleeps, 1);
-        }
-        sleep
-    }
-
-    /// The bell to sleep on.
-    pub fn bell(&self) -> &Doorbell {
-        self.lane.bell(self.side)
-    }
-}
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        if let Some(guard) = self.guard.take() {
-            match self.side {
-                // Each reader wants the same, a byte: one wakes the next.
-                Side::Reader => drop(guard),
-                // Writers want different amounts, and their arms were used up by one ring.
-                Side::Writer => guard.release_to_all(),
-            }
         }
     }
 }

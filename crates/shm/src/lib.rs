@@ -21,6 +21,8 @@ pub mod patience;
 #[cfg(not(loom))]
 pub mod pool;
 #[cfg(not(loom))]
+mod robust_list;
+#[cfg(not(loom))]
 pub mod signals;
 
 #[cfg(not(loom))]

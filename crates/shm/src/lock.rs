@@ -1,10 +1,8 @@
 //! A lock in shared memory that outlives its owner: the kernel's robust futex.
 //!
 //! The word holds the owner's thread id, plus the kernel's bits for "somebody waits" and "the owner
-//! died". While a thread holds the lock, it is linked into the list of locks that the C library
-//! registered for the thread; if the thread dies, killed at any instruction, the kernel walks that
-//! list, marks the words and wakes a waiter
-//! (<https://docs.kernel.org/locking/robust-futex-ABI.html>).
+//! died". While a thread holds the lock, it is linked into the thread's robust list
+//! ([`crate::robust_list`]), so that a killed owner's lock is passed on.
 //!
 //! Why not `pthread_mutex_t` with the robust attribute, which does the same: it follows pointers
 //! that lie in the shared memory when it unlocks, so a peer that scribbles there would make us
@@ -12,27 +10,21 @@
 //! copy in shared memory is for the kernel's eyes only, which checks each word before touching it.
 //!
 //! Sharing the C library's list is sound because our sections nest: nothing else is linked or
-//! unlinked by this thread between [`RobustLock::lock`] and the guard's drop, except by a signal
-//! handler, which is done before we go on.
+//! unlinked by this thread between taking and giving back, except by a signal handler, which is done
+//! before we go on.
 
-use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::compiler_fence;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-use crate::fork;
 use crate::patience;
+use crate::robust_list::{Me, ThreadList, WORD_FROM_ENTRY, me};
 use crate::signals;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-
-/// Distance from the list entry to the lock's word. It is one number per thread, and glibc chose it
-/// for its mutexes on 64-bit machines.
-const WORD_FROM_ENTRY: isize = -32;
 
 /// How long to spin for a lock before sleeping, in ticks: about two copies of 64 KiB, which is what
 /// a holder is usually busy with.
@@ -58,8 +50,8 @@ pub struct RobustLock {
 }
 
 const _: () = assert!(
-    std::mem::offset_of!(RobustLock, word) as isize
-        - std::mem::offset_of!(RobustLock, next) as isize
+    std::mem::offset_of!(RobustLock, word).cast_signed()
+        - std::mem::offset_of!(RobustLock, next).cast_signed()
         == WORD_FROM_ENTRY
 );
 
@@ -69,66 +61,6 @@ pub enum LockError {
     /// This thread holds it: a signal handler used the pipe whose call it interrupted.
     #[error("this thread is inside a call on the same pipe (called from a signal handler?)")]
     Reentered,
-}
-
-/// The kernel's view of a thread's locks (`struct robust_list_head`).
-#[repr(C)]
-struct ListHead {
-    first: u64,
-    word_from_entry: isize,
-    pending: u64,
-}
-
-/// What a thread must know to take robust locks. Asked of the kernel once per thread and fork.
-#[derive(Clone, Copy)]
-struct Me {
-    tid: u32,
-    fork_generation: u32,
-    list: *mut ListHead,
-}
-
-thread_local! {
-    static ME: Cell<Me> = const { Cell::new(Me { tid: 0, fork_generation: 0, list: ptr::null_mut() }) };
-}
-
-/// Whether this thread's locks can be robust: the C library registered a list of the layout that
-/// [`RobustLock`] has. Without it there must be no lane.
-pub fn is_supported() -> bool {
-    !me().list.is_null()
-}
-
-fn me() -> Me {
-    let me = ME.get();
-    if me.tid != 0 && me.fork_generation == fork::generation() {
-        me
-    } else {
-        introduce()
-    }
-}
-
-#[cold]
-fn introduce() -> Me {
-    let mut list: *mut ListHead = ptr::null_mut();
-    let mut bytes = 0_usize;
-    // SAFETY: both out-pointers are valid for writes; get_robust_list(2) writes nothing else.
-    let status =
-        unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut bytes) };
-    let usable = status == 0
-        && bytes == size_of::<ListHead>()
-        && !list.is_null()
-        // SAFETY: the kernel gave the address that the C library registered for this thread; it
-        // is part of the thread's own descriptor and lives as long as the thread.
-        && unsafe { (*list).word_from_entry } == WORD_FROM_ENTRY;
-    let me = Me {
-        tid: rustix::thread::gettid()
-            .as_raw_nonzero()
-            .get()
-            .unsigned_abs(),
-        fork_generation: fork::generation(),
-        list: if usable { list } else { ptr::null_mut() },
-    };
-    ME.set(me);
-    me
 }
 
 impl RobustLock {
@@ -178,7 +110,7 @@ impl RobustLock {
             if self.announce_waiter(seen) {
                 // An error means that the word changed or a signal came: look again.
                 let _ = futex::wait(
-                    &self.word,
+                    self.word.as_futex(),
                     futex::Flags::empty(),
                     seen | futex::WAITERS,
                     None,
@@ -228,7 +160,7 @@ impl RobustLock {
             }
             let bound = Some(&RECHECK);
             match futex::wait(
-                &self.word,
+                self.word.as_futex(),
                 futex::Flags::empty(),
                 seen | futex::WAITERS,
                 bound,
@@ -276,7 +208,7 @@ impl RobustLock {
 /// The lock, held.
 pub struct Guard<'a> {
     lock: &'a RobustLock,
-    list: *mut ListHead,
+    list: ThreadList,
     /// What the list began with before us.
     next: u64,
     /// An operation that a signal handler of ours interrupted.
@@ -302,33 +234,18 @@ impl<'a> Guard<'a> {
             to_all: false,
             _not_send: PhantomData,
         };
-        guard.pending = guard.swap_pending(lock.entry());
+        guard.pending = me.list.swap_pending(lock.entry());
         guard
-    }
-
-    #[inline]
-    fn swap_pending(&self, entry: u64) -> u64 {
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: `list` is this thread's registered list (see `introduce`; lanes exist only where
-        // `is_supported`), and only this thread and the kernel, when it dies, look at it.
-        let before = unsafe { ptr::read_volatile(&raw const (*self.list).pending) };
-        // SAFETY: as above.
-        unsafe { ptr::write_volatile(&raw mut (*self.list).pending, entry) };
-        compiler_fence(Ordering::SeqCst);
-        before
     }
 
     /// Puts the lock at the head of the thread's list.
     #[inline]
     fn link(&mut self) {
-        // SAFETY: as in `swap_pending`.
-        self.next = unsafe { ptr::read_volatile(&raw const (*self.list).first) };
+        self.next = self.list.first();
         self.lock.next.store(self.next, Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: as in `swap_pending`; the entry stays valid until `drop` unlinks it.
-        unsafe { ptr::write_volatile(&raw mut (*self.list).first, self.lock.entry()) };
+        self.list.set_first(self.lock.entry());
         self.linked = true;
-        self.swap_pending(self.pending);
+        self.list.swap_pending(self.pending);
     }
 
     /// Whether the last owner died inside. Whoever sees it must repair what the lock guards.
@@ -342,10 +259,9 @@ impl<'a> Guard<'a> {
     }
 
     fn unlink_and_release(&mut self) {
-        self.swap_pending(self.lock.entry());
-        // SAFETY: as in `swap_pending`; sections nest, so the list still begins with our entry.
-        unsafe { ptr::write_volatile(&raw mut (*self.list).first, self.next) };
-        compiler_fence(Ordering::SeqCst);
+        self.list.swap_pending(self.lock.entry());
+        // Sections nest, so the list still begins with our entry.
+        self.list.set_first(self.next);
         // Release pairs with the Acquire of the next `lock`.
         if self.lock.word.swap(0, Ordering::Release) & futex::WAITERS != 0 {
             // Nobody there any more is fine.
@@ -354,7 +270,7 @@ impl<'a> Guard<'a> {
             } else {
                 1
             };
-            let _ = futex::wake(&self.lock.word, futex::Flags::empty(), most);
+            let _ = futex::wake(self.lock.word.as_futex(), futex::Flags::empty(), most);
         }
     }
 }
@@ -365,7 +281,7 @@ impl Drop for Guard<'_> {
         if self.linked {
             self.unlink_and_release();
         }
-        self.swap_pending(self.pending);
+        self.list.swap_pending(self.pending);
     }
 }
 

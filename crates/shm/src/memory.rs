@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use standpipe_core::size::PAGE_BYTES;
 
@@ -134,12 +135,11 @@ impl Memory {
                 rustix::mm::madvise(address.cast(), len_bytes, Advice::LinuxPopulateWrite)
             };
             match result {
-                Ok(()) => return Ok(()),
-                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                // Older than Linux 5.14: pages then come by fault, as ring memory always did.
-                Err(rustix::io::Errno::INVAL) => return Ok(()),
+                // Before Linux 5.14 (EINVAL) pages come by fault, as for any memory.
+                Ok(()) | Err(Errno::INVAL) => return Ok(()),
+                Err(Errno::INTR | Errno::AGAIN) => {}
                 // EFAULT is what would have been a SIGBUS.
-                Err(_) => return Err(rustix::io::Errno::NOMEM.into()),
+                Err(_) => return Err(Errno::NOMEM.into()),
             }
         }
     }
@@ -203,7 +203,7 @@ mod tests {
     fn the_ring_is_seen_twice_in_a_row() {
         let memory = Memory::new(8192).unwrap();
         memory.populate(8000, 8400).unwrap();
-        let bytes: Vec<u8> = (0..200).map(|n| n as u8).collect();
+        let bytes: Vec<u8> = (0..200).collect();
         let mut back = vec![0; 200];
         // SAFETY: one thread, positions within a capacity.
         unsafe { memory.copy_in(8192 - 100, &bytes) };
@@ -218,12 +218,11 @@ mod tests {
     #[test]
     fn populating_leaves_no_page_fault_to_the_copies() {
         let faults = || {
-            // SAFETY: getrusage writes the struct that it is given.
-            unsafe {
-                let mut usage: libc::rusage = std::mem::zeroed();
-                libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-                usage.ru_minflt
-            }
+            // SAFETY: all bits zero are a valid rusage.
+            let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+            // SAFETY: getrusage(2) writes the struct that it is given.
+            unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+            usage.ru_minflt
         };
         let memory = Memory::new(1 << 20).unwrap();
         let bytes = vec![7_u8; 1 << 20];

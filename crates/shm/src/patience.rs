@@ -112,7 +112,7 @@ impl Patience {
     fn bound_ticks(&self) -> u32 {
         let waits = self.waits.load(Ordering::Relaxed).wrapping_add(1);
         self.waits.store(waits, Ordering::Relaxed);
-        let doubts = if waits % PROBE_EVERY == 0 {
+        let doubts = if waits.is_multiple_of(PROBE_EVERY) {
             0
         } else {
             self.doubts.load(Ordering::Relaxed)

@@ -1,9 +1,128 @@
 //! The one door to atomics: `std`'s, or under `--cfg loom` those of loom, which explores every
-//! order in which they may be seen. Everything else is barred from using raw atomics by clippy.
+//! order in which they may be seen. Clippy bars raw atomics everywhere else.
 #![allow(clippy::disallowed_types)]
 
-#[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use loom::sync::atomic as raw;
+#[cfg(not(loom))]
+use std::sync::atomic as raw;
+
+pub use raw::{Ordering, fence};
+
+macro_rules! atomic {
+    ($(#[$doc:meta])* $name:ident, $value:ty) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Debug, Default)]
+        pub struct $name(raw::$name);
+
+        impl $name {
+            /// With this value to begin with.
+            #[cfg(not(loom))]
+            #[must_use]
+            pub const fn new(value: $value) -> Self {
+                Self(raw::$name::new(value))
+            }
+
+            /// With this value to begin with.
+            #[cfg(loom)]
+            #[must_use]
+            pub fn new(value: $value) -> Self {
+                Self(raw::$name::new(value))
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(order)
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, order);
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, order)
+            }
+
+            /// See `std`.
+            ///
+            /// # Errors
+            /// The value that was there, if it was another.
+            #[inline]
+            pub fn compare_exchange(
+                &self,
+                current: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.0.compare_exchange(current, new, success, failure)
+            }
+        }
+    };
+    (@numeric $name:ident, $value:ty) => {
+        impl $name {
+            /// See `std`.
+            #[inline]
+            pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_add(value, order)
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_sub(value, order)
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_or(value, order)
+            }
+
+            /// See `std`.
+            #[inline]
+            pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_max(value, order)
+            }
+        }
+    };
+}
+
+atomic!(
+    /// A flag.
+    AtomicBool,
+    bool
+);
+atomic!(
+    /// A word, the size that a futex has.
+    AtomicU32,
+    u32
+);
+atomic!(
+    /// A position, or a count.
+    AtomicU64,
+    u64
+);
+atomic!(
+    /// A count within the process.
+    AtomicUsize,
+    usize
+);
+atomic!(@numeric AtomicU32, u32);
+atomic!(@numeric AtomicU64, u64);
+atomic!(@numeric AtomicUsize, usize);
+
+impl AtomicU32 {
+    /// The word itself, for the futex calls.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn as_futex(&self) -> &raw::AtomicU32 {
+        &self.0
+    }
+}

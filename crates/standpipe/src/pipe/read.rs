@@ -44,10 +44,10 @@ impl ReadEnd {
             if self.has_kernel_pipe_only() {
                 return self.read_kernel(slices);
             }
-            if self.should_wait_awake() {
-                if let Some(lane) = self.shared.lane_or_make() {
-                    sleep::wait_awake(&self.shared, lane, Side::Reader, 1);
-                }
+            if self.should_wait_awake()
+                && let Some(lane) = self.shared.lane_or_make()
+            {
+                sleep::wait_awake(&self.shared, lane, Side::Reader, 1);
             }
             match self.read_beside(slices)? {
                 Beside::Bytes(bytes) => return Ok(bytes),

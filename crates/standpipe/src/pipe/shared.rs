@@ -172,10 +172,10 @@ impl Locals {
 impl Drop for Shared {
     fn drop(&mut self) {
         live().remove(&(std::ptr::from_ref(self) as usize));
-        if let Some(lane) = self.lane.take() {
-            if !self.is_forked.load(Ordering::Relaxed) {
-                pool::keep(lane);
-            }
+        if let Some(lane) = self.lane.take()
+            && !self.is_forked.load(Ordering::Relaxed)
+        {
+            pool::keep(lane);
         }
     }
 }

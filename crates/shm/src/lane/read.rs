@@ -1,0 +1,150 @@
+//! How bytes get out of the lane.
+
+#[cfg(not(loom))]
+use std::io;
+
+use standpipe_core::accounting::{Corrupted, queued_bytes};
+
+use super::{CHUNK_BYTES, Lane, LaneError, Side};
+use crate::gather::Scatter;
+use crate::sync::Ordering;
+
+impl Lane {
+    /// Takes whatever is queued, up to the room in `target`. Returns the number of bytes, 0 if the
+    /// lane is empty.
+    ///
+    /// # Errors
+    /// [`LaneError`]; nothing was taken.
+    #[inline]
+    pub fn try_read(&self, target: &mut Scatter<'_, '_>) -> Result<usize, LaneError> {
+        self.reserve_for_reading(target.remaining_bytes())?;
+        let guard = self.lock(Side::Reader)?;
+        let start = self.header().head.0.load(Ordering::Relaxed);
+        let mut head = start;
+        let outcome = self.read_locked(target, &mut head);
+        let bytes = (head - start) as usize;
+        let sleeper = self.account(Side::Reader, bytes);
+        drop(guard);
+        self.ring(Side::Writer, sleeper);
+        outcome.map(|()| bytes)
+    }
+
+    fn read_locked(&self, target: &mut Scatter<'_, '_>, head: &mut u64) -> Result<(), LaneError> {
+        while target.remaining_bytes() > 0 {
+            let bytes = self
+                .next_read(*head)?
+                .min(target.remaining_bytes())
+                .min(CHUNK_BYTES);
+            if bytes == 0 {
+                break;
+            }
+            self.read_chunk(target, head, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// How much can be read, by the `tail` seen last if there is something, else by the newest.
+    #[inline]
+    fn next_read(&self, head: u64) -> Result<usize, Corrupted> {
+        let seen_tail = &self.header().reader.0.seen_tail;
+        match queued_bytes(head, seen_tail.load(Ordering::Relaxed), self.capacity()) {
+            Ok(bytes) if bytes > 0 => Ok(bytes),
+            _ => {
+                // Acquire pairs with the Release in `publish_tail`: the bytes below are there.
+                let tail = self.header().tail.0.load(Ordering::Acquire);
+                seen_tail.store(tail, Ordering::Relaxed);
+                queued_bytes(head, tail, self.capacity())
+            }
+        }
+    }
+
+    #[inline]
+    fn read_chunk(
+        &self,
+        target: &mut Scatter<'_, '_>,
+        head: &mut u64,
+        bytes: usize,
+    ) -> Result<(), LaneError> {
+        if !self.read.covers(*head + bytes as u64) {
+            self.populate_inside(Side::Reader, *head, *head + bytes as u64)?;
+        }
+        let at = *head;
+        target.take(bytes, |offset, part| {
+            // SAFETY: `part` lies within what `next_read` found queued, at most a capacity, and we
+            // hold the read lock (invariants 1 and 3).
+            unsafe { self.memory.copy_out(at + offset as u64, part) };
+        });
+        *head += bytes as u64;
+        self.publish_head(at, *head, target.remaining_bytes() > 0);
+        Ok(())
+    }
+
+    #[inline]
+    fn publish_head(&self, from: u64, to: u64, goes_on: bool) {
+        // Release pairs with the Acquire in `next_write_step`: we are done with the bytes below.
+        self.header().head.0.store(to, Ordering::Release);
+        if goes_on && self.wakes_midway(from, to) {
+            let sleeper = self.look_for_sleeper(Side::Writer);
+            self.ring(Side::Writer, sleeper);
+        }
+    }
+
+    /// Hands what is queued to `sink`, in pieces, and takes off what the sink says it took. Stops
+    /// when the sink would block. Says whether the lane is empty.
+    ///
+    /// # Errors
+    /// [`LaneError`], and those of the sink other than `WouldBlock`.
+    #[cfg(not(loom))]
+    pub fn drain(&self, mut sink: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
+        let guard = self.lock(Side::Reader)?;
+        let mut buffer = [0; CHUNK_BYTES];
+        let start = self.header().head.0.load(Ordering::Relaxed);
+        let mut head = start;
+        let outcome = loop {
+            let bytes = self
+                .next_read(head)
+                .map_err(LaneError::from)?
+                .min(buffer.len());
+            if bytes == 0 {
+                break Ok(true);
+            }
+            // SAFETY: `next_read` found these bytes queued, and we hold the read lock
+            // (invariants 1 and 3).
+            unsafe { self.memory.copy_out(head, &mut buffer[..bytes]) };
+            match sink(&buffer[..bytes]) {
+                Ok(taken) => head += taken.min(bytes) as u64,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
+                Err(error) => break Err(error),
+            }
+            // Release pairs with the Acquire in `next_write_step`.
+            self.header().head.0.store(head, Ordering::Release);
+        };
+        let sleeper = self.account(Side::Reader, (head - start) as usize);
+        drop(guard);
+        self.ring(Side::Writer, sleeper);
+        outcome
+    }
+
+    /// Runs `action` while no reader is inside, with whether the lane is empty (looked up anew each
+    /// time it asks). For what readers do beside the lane, in an order that all of them agree on.
+    ///
+    /// # Errors
+    /// [`LaneError::Lock`].
+    pub fn as_only_reader<T>(
+        &self,
+        action: impl FnOnce(&dyn Fn() -> bool) -> T,
+    ) -> Result<T, LaneError> {
+        let _guard = self.lock(Side::Reader)?;
+        let is_empty = || self.queued_bytes() == 0;
+        Ok(action(&is_empty))
+    }
+
+    /// Runs `action` while no writer is inside.
+    ///
+    /// # Errors
+    /// [`LaneError::Lock`].
+    pub fn as_only_writer<T>(&self, action: impl FnOnce() -> T) -> Result<T, LaneError> {
+        let _guard = self.lock(Side::Writer)?;
+        Ok(action())
+    }
+}

@@ -1,0 +1,123 @@
+//! Going to sleep, and whom to wake.
+
+use std::io;
+
+use standpipe_core::accounting::completes_segment;
+
+use super::{Lane, Side, Wake};
+use crate::doorbell::Doorbell;
+use crate::header::{Seen, add, add_locked};
+use crate::lock::Guard;
+use crate::sync::{Ordering, fence};
+
+impl Lane {
+    /// Takes the seat of `side`, to sleep until `wanted_bytes` can be moved. `None` means: look
+    /// again first. The caller then [arms](Seat::arm), and sleeps if told so.
+    ///
+    /// # Errors
+    /// `Interrupted` if a signal came that does not restart calls.
+    pub fn take_seat(&self, side: Side, wanted_bytes: usize) -> io::Result<Option<Seat<'_>>> {
+        let guard = self.seat(side).lock_patiently(|| {
+            // The sentinel may be waiting for more than we do. It leaves the seat when it wakes, so
+            // an arm made after we were seen waiting is not lost.
+            self.arm(side, wanted_bytes);
+            !self.is_ready(side, wanted_bytes)
+        })?;
+        Ok(guard.map(|guard| Seat {
+            lane: self,
+            side,
+            guard: Some(guard),
+        }))
+    }
+
+    pub(super) fn arm(&self, side: Side, wanted_bytes: usize) {
+        self.sleepers(side).arm(wanted_bytes);
+        // Pairs with the fence in `look_for_sleeper`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether somebody of `side` sleeps and should be woken.
+    #[inline]
+    pub(super) fn look_for_sleeper(&self, side: Side) -> Option<Seen> {
+        // Pairs with the fence in `arm`: either we see the sleeper, or it sees our position.
+        fence(Ordering::SeqCst);
+        let (wanted_bytes, seen) = self.sleepers(side).look()?;
+        self.is_ready(side, wanted_bytes).then_some(seen)
+    }
+
+    /// The end of a turn: counts it, and says whom to wake.
+    #[inline]
+    pub(super) fn account(&self, side: Side, moved_bytes: usize) -> Option<Seen> {
+        if moved_bytes == 0 {
+            return None;
+        }
+        let counts = self.counts(side);
+        add_locked(&counts.bytes, moved_bytes as u64);
+        add_locked(&counts.operations, 1);
+        #[cfg(not(loom))]
+        counts
+            .processor
+            .store(crate::patience::processor(), Ordering::Relaxed);
+        let sleeper = self.look_for_sleeper(side.other());
+        if sleeper.is_none() {
+            add_locked(&counts.wakeups_saved, 1);
+        }
+        sleeper
+    }
+
+    /// Rings for a sleeper of `side` that was seen.
+    #[inline]
+    pub(super) fn ring(&self, side: Side, sleeper: Option<Seen>) {
+        if let Some(seen) = sleeper {
+            // First the bell, then the note that it rang: killed in between, somebody else rings.
+            self.bell(side).ring();
+            self.sleepers(side).rung(seen);
+            add(&self.counts(side.other()).wakeups_sent, 1);
+        }
+    }
+
+    #[inline]
+    pub(super) fn wakes_midway(&self, from: u64, to: u64) -> bool {
+        self.wake == Wake::PerSegment && completes_segment(from, to, self.segment_bytes())
+    }
+}
+
+/// The right to sleep for a side. Left when dropped, and somebody else who waits is told.
+pub struct Seat<'a> {
+    lane: &'a Lane,
+    side: Side,
+    guard: Option<Guard<'a>>,
+}
+
+impl Seat<'_> {
+    /// Announces the sleeper, and says whether to sleep: nothing has changed that would let it move
+    /// `wanted_bytes`.
+    #[must_use]
+    pub fn arm(&self, wanted_bytes: usize) -> bool {
+        self.lane.arm(self.side, wanted_bytes);
+        let sleep = !self.lane.is_ready(self.side, wanted_bytes);
+        if sleep {
+            add(&self.lane.counts(self.side).sleeps, 1);
+        }
+        sleep
+    }
+
+    /// The bell to sleep on.
+    #[must_use]
+    pub fn bell(&self) -> &Doorbell {
+        self.lane.bell(self.side)
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            match self.side {
+                // Each reader wants the same, a byte: one wakes the next.
+                Side::Reader => drop(guard),
+                // Writers want different amounts, and their arms were used up by one ring.
+                Side::Writer => guard.release_to_all(),
+            }
+        }
+    }
+}

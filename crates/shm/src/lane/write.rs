@@ -1,0 +1,93 @@
+//! How bytes get into the lane.
+
+use standpipe_core::accounting::{Corrupted, WriteStep, queued_bytes, write_step};
+
+use super::{CHUNK_BYTES, Lane, LaneError, Mode, Side, Written};
+use crate::gather::Gather;
+use crate::sync::Ordering;
+
+impl Lane {
+    /// Queues as much of `source` as fits, or, if it is at most `PIPE_BUF` in all, everything or
+    /// nothing. What was queued is taken off `source`, also when an error follows.
+    ///
+    /// # Errors
+    /// [`LaneError`]; nothing of the failing step was queued.
+    #[inline]
+    pub fn try_write(&self, source: &mut Gather<'_>) -> Result<Written, LaneError> {
+        self.reserve_for_writing(source.remaining_bytes())?;
+        let guard = self.lock(Side::Writer)?;
+        let start = self.header().tail.0.load(Ordering::Relaxed);
+        let mut tail = start;
+        let outcome = self.write_locked(source, &mut tail);
+        let sleeper = self.account(Side::Writer, (tail - start) as usize);
+        drop(guard);
+        self.ring(Side::Reader, sleeper);
+        outcome
+    }
+
+    fn write_locked(&self, source: &mut Gather<'_>, tail: &mut u64) -> Result<Written, LaneError> {
+        while source.remaining_bytes() > 0 {
+            if self.mode(Side::Writer).has(Mode::KERNEL) {
+                return Ok(Written::KernelOnly);
+            }
+            match self.next_write_step(source, *tail)? {
+                WriteStep::Copy(bytes) => self.write_chunk(source, tail, bytes)?,
+                WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),
+            }
+        }
+        Ok(Written::All)
+    }
+
+    /// The next step, by the `head` seen last if that allows all of it, else by the newest.
+    #[inline]
+    fn next_write_step(&self, source: &Gather<'_>, tail: u64) -> Result<WriteStep, Corrupted> {
+        let seen_head = &self.header().writer.0.seen_head;
+        let step_from = |head| {
+            let room = self.capacity() - queued_bytes(head, tail, self.capacity())?;
+            Ok(write_step(source.total_bytes(), source.done_bytes(), room))
+        };
+        let least = source.remaining_bytes().min(CHUNK_BYTES);
+        match step_from(seen_head.load(Ordering::Relaxed)) {
+            Ok(WriteStep::Copy(bytes)) if bytes >= least => Ok(WriteStep::Copy(bytes)),
+            _ => {
+                // Acquire pairs with the Release in `publish_head`: the reader is done with the
+                // bytes that we are about to overwrite.
+                let head = self.header().head.0.load(Ordering::Acquire);
+                seen_head.store(head, Ordering::Relaxed);
+                step_from(head)
+            }
+        }
+    }
+
+    #[inline]
+    fn write_chunk(
+        &self,
+        source: &mut Gather<'_>,
+        tail: &mut u64,
+        bytes: usize,
+    ) -> Result<(), LaneError> {
+        let bytes = bytes.min(CHUNK_BYTES);
+        if !self.written.covers(*tail + bytes as u64) {
+            self.populate_inside(Side::Writer, *tail, *tail + bytes as u64)?;
+        }
+        let at = *tail;
+        source.take(bytes, |offset, part| {
+            // SAFETY: `part` lies within the room that `next_write_step` found, at most a capacity,
+            // and we hold the write lock (invariants 1 and 3).
+            unsafe { self.memory.copy_in(at + offset as u64, part) };
+        });
+        *tail += bytes as u64;
+        self.publish_tail(at, *tail, source.remaining_bytes() > 0);
+        Ok(())
+    }
+
+    #[inline]
+    fn publish_tail(&self, from: u64, to: u64, goes_on: bool) {
+        // Release pairs with the Acquire in `next_read` and `queued_bytes`: the bytes below are there.
+        self.header().tail.0.store(to, Ordering::Release);
+        if goes_on && self.wakes_midway(from, to) {
+            let sleeper = self.look_for_sleeper(Side::Reader);
+            self.ring(Side::Reader, sleeper);
+        }
+    }
+}
