@@ -19,6 +19,12 @@ const PROBE_EVERY: u32 = 16;
 /// How often to yield to a peer on the same processor: it gets its turn at the first or second.
 const YIELDS: u32 = 3;
 
+/// A yield that took longer than this, 80 to 200 microseconds, gave the processor to a stranger: on
+/// a busy machine, a sleeper is sooner back than a yielder.
+const LONG_YIELD_TICKS: u64 = 400_000;
+/// For how many waits after that not to yield.
+const WAITS_WITHOUT_YIELD: u32 = 64;
+
 /// A clock that is cheap to read and good for short distances: the time stamp counter.
 #[inline]
 #[must_use]
@@ -69,6 +75,8 @@ pub struct Patience {
     /// By how much the longest spin is halved.
     doubts: AtomicU32,
     waits: AtomicU32,
+    /// How many waits to go before yielding is tried again.
+    no_yield: AtomicU32,
 }
 
 impl Patience {
@@ -78,13 +86,24 @@ impl Patience {
         if peer_runs_elsewhere {
             self.spin_for(ready)
         } else {
-            Self::yield_for(ready)
+            self.yield_for(ready)
         }
     }
 
-    fn yield_for(ready: impl Fn() -> bool) -> bool {
+    fn yield_for(&self, ready: impl Fn() -> bool) -> bool {
+        let no_yield = self.no_yield.load(Ordering::Relaxed);
+        if no_yield > 0 {
+            self.no_yield.store(no_yield - 1, Ordering::Relaxed);
+            return false;
+        }
+        let mut start = ticks();
         (0..YIELDS).any(|_| {
             rustix::thread::sched_yield();
+            let now = ticks();
+            if now.wrapping_sub(start) > LONG_YIELD_TICKS {
+                self.no_yield.store(WAITS_WITHOUT_YIELD, Ordering::Relaxed);
+            }
+            start = now;
             ready()
         })
     }

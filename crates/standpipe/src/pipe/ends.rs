@@ -142,7 +142,8 @@ macro_rules! end {
 
         impl Drop for $end {
             fn drop(&mut self) {
-                self.shared.locals($side).ends.fetch_sub(1, Ordering::Relaxed);
+                // Release pairs with the Acquire in `may_have_lane_writers`: what we wrote is seen.
+                self.shared.locals($side).ends.fetch_sub(1, Ordering::Release);
                 if let Some(fd) = self.fd.take() {
                     drop(fd);
                     // After the close: whoever reads the note asks the kernel and is told.

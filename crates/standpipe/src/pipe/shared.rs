@@ -120,7 +120,8 @@ impl Shared {
 
     /// Whether any end that knows the lane may write: one of ours, or a forked one.
     pub fn may_have_lane_writers(&self) -> bool {
-        self.writers.ends.load(Ordering::Relaxed) > 0 || self.is_forked.load(Ordering::Relaxed)
+        // Acquire pairs with the Release in the drop of an end.
+        self.writers.ends.load(Ordering::Acquire) > 0 || self.is_forked.load(Ordering::Relaxed)
     }
 
     /// What `side` has here.
