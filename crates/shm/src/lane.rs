@@ -52,6 +52,8 @@ use crate::sync::Ordering;
 mod explore;
 mod read;
 mod reserve;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod wake;
 mod write;
 
@@ -200,8 +202,12 @@ impl Lane {
         if !crate::robust_list::is_supported() {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        Self::over(Memory::new(size.capacity_bytes())?, size, wake)
+    }
+
+    fn over(memory: Memory, size: PipeSize, wake: Wake) -> io::Result<Self> {
         Ok(Self {
-            memory: Memory::new(size.capacity_bytes())?,
+            memory,
             size,
             wake,
             reader_bell: Doorbell::new()?,

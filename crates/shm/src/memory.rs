@@ -36,8 +36,12 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps a new lane of `capacity_bytes` (a power of two of pages). No ring memory is populated.
     pub fn new(capacity_bytes: usize) -> io::Result<Self> {
+        Self::over(&sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
+    }
+
+    /// Maps a lane that lies in `file`.
+    pub(crate) fn over(file: &OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
         assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= PAGE_BYTES);
-        let file = sealed_file(PAGE_BYTES + capacity_bytes)?;
         let span_bytes = PAGE_BYTES + 2 * capacity_bytes;
         // SAFETY: a new private mapping at an address of the kernel's choice disturbs nothing.
         let base = unsafe {
@@ -54,7 +58,7 @@ impl Memory {
             base,
             capacity_bytes,
         };
-        memory.map(&file, 0, 0, PAGE_BYTES + capacity_bytes)?;
+        memory.map(file, 0, 0, PAGE_BYTES + capacity_bytes)?;
         memory.map(
             &file,
             PAGE_BYTES + capacity_bytes,
@@ -110,7 +114,7 @@ impl Memory {
     /// `ENOMEM` if the memory cannot be had.
     pub fn populate(&self, from: u64, to: u64) -> io::Result<()> {
         let start = self.offset(from) & !(PAGE_BYTES - 1);
-        let end = (self.offset(from) + (to - from) as usize).next_multiple_of(PAGE_BYTES);
+        let end = (self.offset(from) + to.wrapping_sub(from) as usize).next_multiple_of(PAGE_BYTES);
         let end = end.min(start + self.capacity_bytes);
         // Wherever the range lies in one mapping, the twin pages belong to it as well: the next
         // copy over them may start in either half.
@@ -231,5 +235,16 @@ mod tests {
         // SAFETY: one thread, positions within a capacity; this one crosses into the second half.
         unsafe { memory.copy_in(4096 * 7, &bytes) };
         assert_eq!(faults() - before, 0);
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_and_no_signal() {
+        // A file that ends in the middle of the ring stands for a machine whose memory does.
+        let file = rustix::fs::memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 3 * PAGE_BYTES as u64).unwrap();
+        let memory = Memory::over(&file, 4 * PAGE_BYTES).unwrap();
+        memory.populate(0, 2 * PAGE_BYTES as u64).unwrap();
+        let error = memory.populate(0, 3 * PAGE_BYTES as u64).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 }

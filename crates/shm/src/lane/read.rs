@@ -22,7 +22,7 @@ impl Lane {
         let start = self.header().head.0.load(Ordering::Relaxed);
         let mut head = start;
         let outcome = self.read_locked(target, &mut head);
-        let bytes = (head - start) as usize;
+        let bytes = head.wrapping_sub(start) as usize;
         let sleeper = self.account(Side::Reader, bytes);
         drop(guard);
         self.ring(Side::Writer, sleeper);
@@ -65,16 +65,16 @@ impl Lane {
         head: &mut u64,
         bytes: usize,
     ) -> Result<(), LaneError> {
-        if !self.read.covers(*head + bytes as u64) {
-            self.populate_inside(Side::Reader, *head, *head + bytes as u64)?;
+        if !self.read.covers(head.wrapping_add(bytes as u64)) {
+            self.populate_inside(Side::Reader, *head, head.wrapping_add(bytes as u64))?;
         }
         let at = *head;
         target.take(bytes, |offset, part| {
             // SAFETY: `part` lies within what `next_read` found queued, at most a capacity, and we
             // hold the read lock (invariants 1 and 3).
-            unsafe { self.memory.copy_out(at + offset as u64, part) };
+            unsafe { self.memory.copy_out(at.wrapping_add(offset as u64), part) };
         });
-        *head += bytes as u64;
+        *head = head.wrapping_add(bytes as u64);
         self.publish_head(at, *head, target.remaining_bytes() > 0);
         Ok(())
     }
@@ -112,14 +112,14 @@ impl Lane {
             // (invariants 1 and 3).
             unsafe { self.memory.copy_out(head, &mut buffer[..bytes]) };
             match sink(&buffer[..bytes]) {
-                Ok(taken) => head += taken.min(bytes) as u64,
+                Ok(taken) => head = head.wrapping_add(taken.min(bytes) as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
                 Err(error) => break Err(error),
             }
             // Release pairs with the Acquire in `next_write_step`.
             self.header().head.0.store(head, Ordering::Release);
         };
-        let sleeper = self.account(Side::Reader, (head - start) as usize);
+        let sleeper = self.account(Side::Reader, head.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Writer, sleeper);
         outcome

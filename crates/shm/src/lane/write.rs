@@ -19,13 +19,17 @@ impl Lane {
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
         let outcome = self.write_locked(source, &mut tail);
-        let sleeper = self.account(Side::Writer, (tail - start) as usize);
+        let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
         outcome
     }
 
-    fn write_locked(&self, source: &mut Gather<'_>, tail: &mut u64) -> Result<Written, LaneError> {
+    pub(super) fn write_locked(
+        &self,
+        source: &mut Gather<'_>,
+        tail: &mut u64,
+    ) -> Result<Written, LaneError> {
         while source.remaining_bytes() > 0 {
             if self.mode(Side::Writer).has(Mode::KERNEL) {
                 return Ok(Written::KernelOnly);
@@ -67,16 +71,16 @@ impl Lane {
         bytes: usize,
     ) -> Result<(), LaneError> {
         let bytes = bytes.min(CHUNK_BYTES);
-        if !self.written.covers(*tail + bytes as u64) {
-            self.populate_inside(Side::Writer, *tail, *tail + bytes as u64)?;
+        if !self.written.covers(tail.wrapping_add(bytes as u64)) {
+            self.populate_inside(Side::Writer, *tail, tail.wrapping_add(bytes as u64))?;
         }
         let at = *tail;
         source.take(bytes, |offset, part| {
             // SAFETY: `part` lies within the room that `next_write_step` found, at most a capacity,
             // and we hold the write lock (invariants 1 and 3).
-            unsafe { self.memory.copy_in(at + offset as u64, part) };
+            unsafe { self.memory.copy_in(at.wrapping_add(offset as u64), part) };
         });
-        *tail += bytes as u64;
+        *tail = tail.wrapping_add(bytes as u64);
         self.publish_tail(at, *tail, source.remaining_bytes() > 0);
         Ok(())
     }

@@ -1,0 +1,231 @@
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use standpipe_core::size::PAGE_BYTES;
+
+use super::*;
+
+fn size(capacity_bytes: usize) -> PipeSize {
+    PipeSize::from_bytes(capacity_bytes, None).unwrap()
+}
+
+fn lane(capacity_bytes: usize) -> Lane {
+    Lane::new(size(capacity_bytes), Wake::PerSegment).unwrap()
+}
+
+fn write(lane: &Lane, bytes: &[u8]) -> Result<usize, LaneError> {
+    let slices = [IoSlice::new(bytes)];
+    let mut source = Gather::new(&slices);
+    lane.try_write(&mut source).map(|_| source.done_bytes())
+}
+
+fn read(lane: &Lane, bytes: usize) -> Result<Vec<u8>, LaneError> {
+    let mut buffer = vec![0; bytes];
+    let taken = lane.try_read(&mut Scatter::new(&mut [IoSliceMut::new(&mut buffer)]))?;
+    buffer.truncate(taken);
+    Ok(buffer)
+}
+
+#[test]
+fn the_ring_is_filled_to_the_last_byte_and_emptied_in_order() {
+    let lane = lane(8192);
+    for round in 0_u8..50 {
+        let bytes: Vec<u8> = (0..8192).map(|n| (n % 251) as u8 ^ round).collect();
+        assert_eq!(write(&lane, &bytes[..5000]).unwrap(), 5000);
+        assert_eq!(
+            write(&lane, &bytes[5000..]).unwrap(),
+            3192,
+            "a small write is atomic, and fits"
+        );
+        assert_eq!(write(&lane, &[1]).unwrap(), 0);
+        assert_eq!(read(&lane, 1).unwrap(), bytes[..1]);
+        assert_eq!(
+            write(&lane, &[1, 2]).unwrap(),
+            0,
+            "one byte of room, two at once"
+        );
+        assert_eq!(read(&lane, 9000).unwrap(), bytes[1..]);
+    }
+}
+
+#[test]
+fn memory_comes_in_bulk_before_the_lock_and_never_again() {
+    let lane = lane(64 * PAGE_BYTES);
+    write(&lane, &[1]).unwrap();
+    assert_eq!(
+        lane.stats(Side::Writer).pages_populated_outside,
+        8,
+        "a bulk, for one byte"
+    );
+    write(&lane, &vec![2; 7 * PAGE_BYTES]).unwrap();
+    assert_eq!(
+        lane.stats(Side::Writer).pages_populated_outside,
+        8,
+        "the reserve was enough"
+    );
+    for _ in 0..100 {
+        write(&lane, &vec![3; 9 * PAGE_BYTES]).unwrap();
+        read(&lane, 9 * PAGE_BYTES).unwrap();
+    }
+    for side in [Side::Writer, Side::Reader] {
+        let stats = lane.stats(side);
+        assert_eq!(
+            stats.pages_populated_outside, 64,
+            "{side:?}: each page once"
+        );
+        assert_eq!(stats.pages_populated_inside, 0, "{side:?}");
+    }
+}
+
+#[test]
+fn a_reserve_that_somebody_else_used_up_is_made_up_for_inside_the_lock() {
+    let lane = lane(64 * PAGE_BYTES);
+    let bytes = vec![1; 3 * PAGE_BYTES];
+    let slices = [IoSlice::new(&bytes)];
+    let guard = lane.lock(Side::Writer).unwrap();
+    // As if the reserve of `try_write` had been for other positions.
+    assert_eq!(
+        lane.write_locked(&mut Gather::new(&slices), &mut 0)
+            .unwrap(),
+        Written::All
+    );
+    drop(guard);
+    let stats = lane.stats(Side::Writer);
+    assert_eq!(
+        (stats.pages_populated_outside, stats.pages_populated_inside),
+        (0, 3)
+    );
+}
+
+#[test]
+fn running_out_of_memory_is_an_error_of_that_call_and_loses_nothing() {
+    let file = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
+    // The header and ten pages of a ring of sixteen.
+    ftruncate(&file, 11 * PAGE_BYTES as u64).unwrap();
+    let memory = Memory::over(&file, 16 * PAGE_BYTES).unwrap();
+    let lane = Lane::over(memory, size(16 * PAGE_BYTES), Wake::PerSegment).unwrap();
+    let first = vec![1; 8 * PAGE_BYTES];
+    assert_eq!(write(&lane, &first).unwrap(), first.len());
+    let error = io::Error::from(write(&lane, &[2]).unwrap_err());
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("ring"), "{error}");
+    assert_eq!(read(&lane, 1 << 20).unwrap(), first);
+    assert_eq!(lane.queued_bytes(), 0);
+}
+
+#[test]
+fn nonsense_positions_are_reported_to_both_sides() {
+    for (head, tail) in [
+        (5, 0),
+        (0, 8193),
+        (u64::MAX, 0),
+        (0, u64::MAX),
+        (1 << 40, 3),
+    ] {
+        let lane = lane(8192);
+        write(&lane, b"some").unwrap();
+        lane.header().head.0.store(head, Ordering::Relaxed);
+        lane.header().tail.0.store(tail, Ordering::Relaxed);
+        for seen in [
+            &lane.header().writer.0.seen_head,
+            &lane.header().reader.0.seen_tail,
+        ] {
+            seen.store(0, Ordering::Relaxed);
+        }
+        if let Err(error) = write(&lane, &[0; 9000]) {
+            assert!(error.to_string().contains("lane corrupted"), "{error}");
+        }
+        let _ = read(&lane, 9000);
+        let all_well = write(&lane, &[0; 9000]).is_ok() && read(&lane, 9000).is_ok();
+        let consistent = queued_bytes(head, tail, 8192).is_ok();
+        assert!(
+            consistent || !all_well,
+            "head {head} tail {tail} went unnoticed"
+        );
+    }
+}
+
+#[test]
+fn nobody_rings_for_a_peer_that_is_awake() {
+    let lane = lane(8192);
+    write(&lane, b"abc").unwrap();
+    assert_eq!(
+        (
+            lane.stats(Side::Writer).wakeups_sent,
+            lane.stats(Side::Writer).wakeups_saved
+        ),
+        (0, 1)
+    );
+    read(&lane, 3).unwrap();
+    let seat = lane.take_seat(Side::Reader, 1).unwrap().unwrap();
+    assert!(seat.arm(1), "empty: sleep");
+    write(&lane, b"abc").unwrap();
+    assert!(!seat.arm(1), "three bytes: do not sleep");
+    assert_eq!(
+        (
+            lane.stats(Side::Writer).wakeups_sent,
+            lane.stats(Side::Writer).wakeups_saved
+        ),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_sleeping_writer_is_woken_for_a_segment_or_for_all_it_wants() {
+    let lane = lane(64 << 10); // segments of 16 KiB
+    write(&lane, &vec![0; 64 << 10]).unwrap();
+    let sent = || lane.stats(Side::Reader).wakeups_sent;
+    let seat = lane.take_seat(Side::Writer, 1 << 20).unwrap().unwrap();
+    assert!(seat.arm(1 << 20));
+    read(&lane, 10_000).unwrap();
+    assert_eq!(sent(), 0, "neither a segment nor all it wants");
+    read(&lane, 6_384).unwrap();
+    assert_eq!(sent(), 1, "a segment");
+    write(&lane, &vec![0; 16 << 10]).unwrap();
+    assert!(seat.arm(100));
+    read(&lane, 99).unwrap();
+    assert_eq!(sent(), 1);
+    read(&lane, 1).unwrap();
+    assert_eq!(sent(), 2, "all it wants");
+}
+
+#[test]
+fn variant_a_wakes_at_the_end_of_a_transfer_only() {
+    for (wake, rings_midway) in [(Wake::PerSegment, true), (Wake::PerTransfer, false)] {
+        let lane = Lane::new(size(64 << 10), wake).unwrap();
+        let seat = lane.take_seat(Side::Reader, 1).unwrap().unwrap();
+        assert!(seat.arm(1));
+        let bytes = vec![0; 40 << 10];
+        let slices = [IoSlice::new(&bytes)];
+        let guard = lane.lock(Side::Writer).unwrap();
+        assert_eq!(
+            lane.write_locked(&mut Gather::new(&slices), &mut 0)
+                .unwrap(),
+            Written::All
+        );
+        drop(guard);
+        assert_eq!(
+            lane.stats(Side::Writer).wakeups_sent == 1,
+            rings_midway,
+            "{wake:?}"
+        );
+    }
+}
+
+#[test]
+fn a_used_lane_is_as_new_after_a_reset() {
+    let mut lane = lane(8192);
+    for _ in 0..5 {
+        write(&lane, &[1; 3000]).unwrap();
+        lane.add_mode(Mode::MIXED);
+        lane.note_departure(Side::Reader);
+        lane.reset();
+        assert_eq!(lane.queued_bytes(), 0);
+        assert_eq!(lane.stats(Side::Writer), Stats::default());
+        assert_eq!(lane.mode(Side::Writer), Mode::LANE);
+        assert_eq!(lane.departures_seen_by(Side::Writer), 0);
+        assert!(read(&lane, 10).unwrap().is_empty());
+        assert_eq!(write(&lane, &[2; 8192]).unwrap(), 8192);
+        assert_eq!(read(&lane, 9000).unwrap(), [2; 8192]);
+    }
+}
