@@ -1,0 +1,16 @@
+#!/bin/sh
+# All suites in full, one after the other, then the report. Close other programs first.
+set -eu
+cd "$(dirname "$0")/.."
+standpipe=target/release/standpipe
+results=target/bench
+mkdir -p "$results"
+for suite in pipe bw pipeflex grep small latency create run; do
+    "$standpipe" bench "$suite" "$@" --json "$results/$suite.json"
+done
+"$standpipe" bench pipe --memory-pressure "$@" --json "$results/pipe-memory-pressure.json"
+for suite in pipe bw pipeflex small; do
+    "$standpipe" bench "$suite" --cpus 1 "$@" --json "$results/$suite-cpus-1.json"
+done
+"$standpipe" bench report "$results"/*.json -o "$results/report.html"
+echo "$results/report.html"
