@@ -22,7 +22,7 @@ use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use crate::patience;
-use crate::robust_list::{Me, ThreadList, WORD_FROM_ENTRY, me};
+use crate::robust_list::{ThreadList, WORD_FROM_ENTRY, me};
 use crate::signals;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -30,7 +30,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// a holder is usually busy with.
 const SPIN_TICKS: u64 = 20_000;
 
-/// How long to wait for a seat before looking for oneself.
+/// How long to sleep before looking again, whatever happens.
 const RECHECK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -71,17 +71,25 @@ impl RobustLock {
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_>, LockError> {
         let me = me();
-        let mut guard = Guard::announce(self, me);
+        // Tells the kernel which lock this thread is about to take.
+        let pending = me.list.swap_pending(self.entry());
         // Acquire pairs with the Release in Guard::drop: what the last holder wrote is seen.
-        match self
+        let free = self
             .word
             .compare_exchange(0, me.tid, Ordering::Acquire, Ordering::Relaxed)
-        {
-            Ok(_) => {}
-            Err(_) => guard.owner_died = self.lock_contended(me.tid)?,
-        }
-        guard.link();
-        Ok(guard)
+            .is_ok();
+        let owner_died = if free {
+            false
+        } else {
+            match self.lock_contended(me.tid) {
+                Ok(owner_died) => owner_died,
+                Err(error) => {
+                    me.list.swap_pending(pending);
+                    return Err(error);
+                }
+            }
+        };
+        Ok(Guard::link(self, me.list, pending, owner_died))
     }
 
     /// Takes a lock that is held, or whose owner died (then true).
@@ -91,32 +99,18 @@ impl RobustLock {
         let mut mine = tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
-            let owner = seen & OWNER;
-            if owner == tid {
-                return Err(LockError::Reentered);
-            }
-            if owner == 0 {
-                // Acquire: as in `lock`. A dead owner published nothing by releasing; what counts
-                // of its writes are the positions, which have orderings of their own.
-                let taken = mine | (seen & futex::WAITERS);
-                let result =
-                    self.word
-                        .compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed);
-                match result {
-                    Ok(_) => return Ok(seen & futex::OWNER_DIED != 0),
-                    Err(_) => continue,
+            match self.try_take(seen, mine) {
+                Attempt::Taken { owner_died } => return Ok(owner_died),
+                Attempt::Mine => return Err(LockError::Reentered),
+                Attempt::Changed => {}
+                Attempt::Held => {
+                    if self.announce_waiter(seen) {
+                        // An error means that the word changed, a signal came, or the time is up.
+                        let _ = self.wait(seen | futex::WAITERS);
+                        // Others may still wait: whoever slept takes the lock with the bit set.
+                        mine = tid | futex::WAITERS;
+                    }
                 }
-            }
-            if self.announce_waiter(seen) {
-                // An error means that the word changed or a signal came: look again.
-                let _ = futex::wait(
-                    self.word.as_futex(),
-                    futex::Flags::empty(),
-                    seen | futex::WAITERS,
-                    None,
-                );
-                // Others may still wait: whoever slept takes the lock with the bit set.
-                mine = tid | futex::WAITERS;
             }
         }
     }
@@ -129,49 +123,70 @@ impl RobustLock {
     /// `Interrupted` if a signal handler ran that does not restart calls.
     pub fn lock_patiently(&self, still_waits: impl Fn() -> bool) -> io::Result<Option<Guard<'_>>> {
         let me = me();
-        let mut guard = Guard::announce(self, me);
-        let mut mine = me.tid;
+        let pending = me.list.swap_pending(self.entry());
+        let taken = self.take_patiently(me.tid, still_waits);
+        if let Ok(Some(owner_died)) = taken {
+            return Ok(Some(Guard::link(self, me.list, pending, owner_died)));
+        }
+        me.list.swap_pending(pending);
+        taken.map(|_| None)
+    }
+
+    fn take_patiently(&self, tid: u32, still_waits: impl Fn() -> bool) -> io::Result<Option<bool>> {
+        let mut mine = tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
-            let owner = seen & OWNER;
-            if owner == me.tid {
-                return Err(io::ErrorKind::Deadlock.into());
-            }
-            if owner == 0 {
-                // A killed owner passed on one wake-up only: who takes over wakes all when it
-                // leaves.
-                let taken = mine | (seen & futex::WAITERS);
-                // Acquire pairs with the Release in `Guard::unlink_and_release`.
-                let result =
-                    self.word
-                        .compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed);
-                if result.is_ok() {
-                    guard.owner_died = seen & futex::OWNER_DIED != 0;
-                    guard.link();
-                    return Ok(Some(guard));
-                }
-                continue;
-            }
-            if !self.announce_waiter(seen) {
-                continue;
+            match self.try_take(seen, mine) {
+                Attempt::Taken { owner_died } => return Ok(Some(owner_died)),
+                Attempt::Mine => return Err(io::ErrorKind::Deadlock.into()),
+                Attempt::Changed => continue,
+                Attempt::Held if !self.announce_waiter(seen) => continue,
+                Attempt::Held => {}
             }
             if !still_waits() {
                 return Ok(None);
             }
-            let bound = Some(&RECHECK);
-            match futex::wait(
-                self.word.as_futex(),
-                futex::Flags::empty(),
-                seen | futex::WAITERS,
-                bound,
-            ) {
+            match self.wait(seen | futex::WAITERS) {
                 Err(Errno::TIMEDOUT) => return Ok(None),
                 Err(Errno::INTR) if !signals::all_restart() => {
                     return Err(io::ErrorKind::Interrupted.into());
                 }
-                _ => mine = me.tid | futex::WAITERS,
+                // Others may still wait: whoever slept takes the lock with the bit set.
+                _ => mine = tid | futex::WAITERS,
             }
         }
+    }
+
+    /// Takes the lock if nobody holds the word as `seen`.
+    fn try_take(&self, seen: u32, mine: u32) -> Attempt {
+        match seen & OWNER {
+            0 => {}
+            owner if owner == mine & OWNER => return Attempt::Mine,
+            _ => return Attempt::Held,
+        }
+        let taken = mine | (seen & futex::WAITERS);
+        // Acquire pairs with the Release in `Guard::drop`. A dead owner published nothing by
+        // releasing; what counts of its writes are the positions, which have orderings of their own.
+        match self
+            .word
+            .compare_exchange(seen, taken, Ordering::Acquire, Ordering::Relaxed)
+        {
+            Ok(_) => Attempt::Taken {
+                owner_died: seen & futex::OWNER_DIED != 0,
+            },
+            Err(_) => Attempt::Changed,
+        }
+    }
+
+    /// Sleeps while the word is `word`, for a while at most: a waiter that was woken and killed
+    /// before it could take the lock may have left us without the bit that says we wait.
+    fn wait(&self, word: u32) -> Result<(), Errno> {
+        futex::wait(
+            self.word.as_futex(),
+            futex::Flags::empty(),
+            word,
+            Some(&RECHECK),
+        )
     }
 
     /// Makes sure that the owner will wake somebody.
@@ -205,6 +220,19 @@ impl RobustLock {
     }
 }
 
+/// What came of an attempt to take the lock.
+enum Attempt {
+    Taken {
+        owner_died: bool,
+    },
+    /// Somebody else has it.
+    Held,
+    /// This very thread has it.
+    Mine,
+    /// Look again.
+    Changed,
+}
+
 /// The lock, held.
 pub struct Guard<'a> {
     lock: &'a RobustLock,
@@ -213,7 +241,6 @@ pub struct Guard<'a> {
     next: u64,
     /// An operation that a signal handler of ours interrupted.
     pending: u64,
-    linked: bool,
     owner_died: bool,
     to_all: bool,
     /// The lock belongs to the thread.
@@ -221,31 +248,22 @@ pub struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// Tells the kernel which lock this thread is about to take or to give back.
+    /// Puts a lock that was just taken at the head of the thread's list.
     #[inline]
-    fn announce(lock: &'a RobustLock, me: Me) -> Self {
-        let mut guard = Guard {
+    fn link(lock: &'a RobustLock, list: ThreadList, pending: u64, owner_died: bool) -> Self {
+        let next = list.first();
+        lock.next.store(next, Ordering::Relaxed);
+        list.set_first(lock.entry());
+        list.swap_pending(pending);
+        Guard {
             lock,
-            list: me.list,
-            next: 0,
-            pending: 0,
-            linked: false,
-            owner_died: false,
+            list,
+            next,
+            pending,
+            owner_died,
             to_all: false,
             _not_send: PhantomData,
-        };
-        guard.pending = me.list.swap_pending(lock.entry());
-        guard
-    }
-
-    /// Puts the lock at the head of the thread's list.
-    #[inline]
-    fn link(&mut self) {
-        self.next = self.list.first();
-        self.lock.next.store(self.next, Ordering::Relaxed);
-        self.list.set_first(self.lock.entry());
-        self.linked = true;
-        self.list.swap_pending(self.pending);
+        }
     }
 
     /// Whether the last owner died inside. Whoever sees it must repair what the lock guards.
@@ -258,28 +276,28 @@ impl<'a> Guard<'a> {
         self.to_all = true;
     }
 
-    fn unlink_and_release(&mut self) {
-        self.list.swap_pending(self.lock.entry());
-        // Sections nest, so the list still begins with our entry.
-        self.list.set_first(self.next);
-        // Release pairs with the Acquire of the next `lock`.
-        if self.lock.word.swap(0, Ordering::Release) & futex::WAITERS != 0 {
-            // Nobody there any more is fine.
-            let most = if self.to_all || self.owner_died {
-                i32::MAX as u32
-            } else {
-                1
-            };
-            let _ = futex::wake(self.lock.word.as_futex(), futex::Flags::empty(), most);
-        }
+    #[cold]
+    fn wake_waiters(&self) {
+        // One that took over from a dead owner wakes all: the kernel woke one only.
+        let most = if self.to_all || self.owner_died {
+            i32::MAX as u32
+        } else {
+            1
+        };
+        // Nobody there any more is fine.
+        let _ = futex::wake(self.lock.word.as_futex(), futex::Flags::empty(), most);
     }
 }
 
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.linked {
-            self.unlink_and_release();
+        self.list.swap_pending(self.lock.entry());
+        // Sections nest, so the list still begins with our entry.
+        self.list.set_first(self.next);
+        // Release pairs with the Acquire of the next holder.
+        if self.lock.word.swap(0, Ordering::Release) & futex::WAITERS != 0 {
+            self.wake_waiters();
         }
         self.list.swap_pending(self.pending);
     }

@@ -60,7 +60,7 @@ impl Memory {
         };
         memory.map(file, 0, 0, PAGE_BYTES + capacity_bytes)?;
         memory.map(
-            &file,
+            file,
             PAGE_BYTES + capacity_bytes,
             PAGE_BYTES,
             capacity_bytes,

@@ -8,7 +8,9 @@ use super::{Lane, Side, Wake};
 use crate::doorbell::Doorbell;
 use crate::header::{Seen, add, add_locked};
 use crate::lock::Guard;
-use crate::sync::{Ordering, fence};
+#[cfg(not(loom))]
+use crate::sync::Ordering;
+use crate::sync::full_fence;
 
 impl Lane {
     /// Takes the seat of `side`, to sleep until `wanted_bytes` can be moved. `None` means: look
@@ -33,14 +35,14 @@ impl Lane {
     pub(super) fn arm(&self, side: Side, wanted_bytes: usize) {
         self.sleepers(side).arm(wanted_bytes);
         // Pairs with the fence in `look_for_sleeper`.
-        fence(Ordering::SeqCst);
+        full_fence();
     }
 
     /// Whether somebody of `side` sleeps and should be woken.
     #[inline]
     pub(super) fn look_for_sleeper(&self, side: Side) -> Option<Seen> {
         // Pairs with the fence in `arm`: either we see the sleeper, or it sees our position.
-        fence(Ordering::SeqCst);
+        full_fence();
         let (wanted_bytes, seen) = self.sleepers(side).look()?;
         self.is_ready(side, wanted_bytes).then_some(seen)
     }

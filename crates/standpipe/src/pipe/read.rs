@@ -143,7 +143,7 @@ fn read_lane(
     fd: BorrowedFd<'_>,
     slices: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    if lane.queued_bytes() == 0 || lane.mode(Side::Reader).has(Mode::KERNEL) {
+    if lane.mode(Side::Reader).has(Mode::KERNEL) {
         return Ok(0);
     }
     let bytes = lane.try_read(&mut Scatter::new(slices))?;
