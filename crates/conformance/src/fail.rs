@@ -1,0 +1,53 @@
+//! What a call failed with, in a form that compares, prints by name and crosses processes.
+
+use std::fmt;
+use std::io;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+/// An errno.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fail(i32);
+
+/// What a call that counts bytes came back with.
+pub type Outcome = Result<usize, Fail>;
+
+impl Fail {
+    /// `EAGAIN`
+    pub const AGAIN: Self = Self(libc::EAGAIN);
+    /// `EBADF`
+    pub const BADF: Self = Self(libc::EBADF);
+    /// `EINTR`
+    pub const INTR: Self = Self(libc::EINTR);
+    /// `EINVAL`
+    pub const INVAL: Self = Self(libc::EINVAL);
+    /// `EPIPE`
+    pub const PIPE: Self = Self(libc::EPIPE);
+}
+
+impl fmt::Debug for Fail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", io::Error::from_raw_os_error(self.0))
+    }
+}
+
+impl From<Errno> for Fail {
+    fn from(errno: Errno) -> Self {
+        Self(errno.raw_os_error())
+    }
+}
+
+impl From<io::Error> for Fail {
+    /// Rust's callers look at the kind, so an error that has only a kind counts as its errno.
+    fn from(error: io::Error) -> Self {
+        let by_kind = || match error.kind() {
+            io::ErrorKind::WouldBlock => libc::EAGAIN,
+            io::ErrorKind::BrokenPipe => libc::EPIPE,
+            io::ErrorKind::Interrupted => libc::EINTR,
+            io::ErrorKind::OutOfMemory => libc::ENOMEM,
+            _ => panic!("an error that a pipe never gives: {error:?}"),
+        };
+        Self(error.raw_os_error().unwrap_or_else(by_kind))
+    }
+}

@@ -1,0 +1,168 @@
+//! Kernel pipes with one flaw each, to prove that the suite detects: see [`Flaw::caught_by`].
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::engine::{ReadSide, WriteSide};
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// A write of up to `PIPE_BUF` bytes is made in two halves.
+    TornWrite,
+    /// A write says that it was whole, and its last byte is missing.
+    LostByte,
+    /// A long blocking write stops after the first half.
+    ShortWrite,
+    /// A write without readers says that all is well.
+    SwallowedEpipe,
+    /// A read gives one byte at a time.
+    ShortRead,
+    /// A read of an empty pipe does not wait.
+    EarlyEof,
+    /// A read that a signal interrupted says that it was the end.
+    SwallowedEintr,
+    /// A vectored read fills the last vector first.
+    ReversedVectors,
+}
+
+impl Flaw {
+    /// Each flaw.
+    pub const ALL: [Self; 8] = [
+        Self::TornWrite,
+        Self::LostByte,
+        Self::ShortWrite,
+        Self::SwallowedEpipe,
+        Self::ShortRead,
+        Self::EarlyEof,
+        Self::SwallowedEintr,
+        Self::ReversedVectors,
+    ];
+
+    /// The behaviours that must fail on a pipe with this flaw.
+    #[must_use]
+    pub fn caught_by(self) -> &'static [&'static str] {
+        match self {
+            Self::TornWrite => &[
+                "item_35_writes_up_to_pipe_buf_are_atomic",
+                "item_37_small_blocking_write_queues_nothing_until_all_fits",
+                "item_38_small_nonblocking_write_is_all_or_eagain",
+            ],
+            Self::LostByte => &[
+                "item_27_successive_writes_are_one_stream",
+                "item_31_each_byte_goes_to_exactly_one_reader",
+                "item_36_larger_writes_arrive_whole_and_in_order",
+                "item_40_large_blocking_write_returns_after_everything_is_queued",
+                "unaware_writer_and_aware_writer_share_a_pipe",
+            ],
+            Self::ShortWrite => {
+                &["item_40_large_blocking_write_returns_after_everything_is_queued"]
+            }
+            Self::SwallowedEpipe => &[
+                "item_45_no_readers_is_epipe_and_sigpipe_for_the_caller",
+                "item_48_last_readers_close_wakes_every_writer",
+                "item_96_killed_reader_is_epipe",
+            ],
+            Self::ShortRead => &["item_27_successive_writes_are_one_stream"],
+            Self::EarlyEof => &[
+                "item_23_empty_pipe_sleeps_or_eagain",
+                "item_95_eof_only_when_every_copy_is_gone",
+            ],
+            Self::SwallowedEintr => &["item_34_signal_interrupts_a_sleeping_read"],
+            Self::ReversedVectors => &["item_30_readv_fills_in_order"],
+        }
+    }
+}
+
+/// An end with a flaw.
+pub(crate) struct Flawed {
+    pub(crate) inner: OwnedFd,
+    pub(crate) flaw: Flaw,
+}
+
+impl AsRawFd for Flawed {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl Flawed {
+    fn is_nonblocking(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.inner).is_ok_and(|f| f.contains(rustix::fs::OFlags::NONBLOCK))
+    }
+
+    fn has_data(&self) -> io::Result<bool> {
+        Ok(rustix::io::ioctl_fionread(&self.inner)? > 0)
+    }
+}
+
+impl ReadSide for Flawed {
+    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.flaw {
+            Flaw::ShortRead if buf.len() > 1 => ReadSide::read(&self.inner, &mut buf[..1]),
+            Flaw::EarlyEof if !self.is_nonblocking() && !self.has_data()? => Ok(0),
+            Flaw::SwallowedEintr => match ReadSide::read(&self.inner, buf) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+                outcome => outcome,
+            },
+            _ => ReadSide::read(&self.inner, buf),
+        }
+    }
+    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.flaw == Flaw::ReversedVectors {
+            bufs.reverse();
+        }
+        self.inner.read_vectored(bufs)
+    }
+    fn try_clone(&self) -> io::Result<Box<dyn ReadSide>> {
+        Ok(Box::new(Self {
+            inner: self.inner.try_clone()?,
+            flaw: self.flaw,
+        }))
+    }
+    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
+        ReadSide::set_nonblocking(&self.inner, yes)
+    }
+    fn into_fd(self: Box<Self>) -> OwnedFd {
+        self.inner
+    }
+}
+
+impl WriteSide for Flawed {
+    fn write(&self, buf: &[u8]) -> io::Result<usize> {
+        let (first, second) = buf.split_at(buf.len() / 2);
+        match self.flaw {
+            Flaw::TornWrite if !first.is_empty() && buf.len() <= rustix::pipe::PIPE_BUF => {
+                let written = WriteSide::write(&self.inner, first)?;
+                std::thread::yield_now();
+                Ok(written + WriteSide::write(&self.inner, second)?)
+            }
+            Flaw::LostByte if !first.is_empty() => {
+                Ok(WriteSide::write(&self.inner, &buf[..buf.len() - 1])? + 1)
+            }
+            Flaw::ShortWrite if buf.len() > rustix::pipe::PIPE_BUF => {
+                WriteSide::write(&self.inner, first)
+            }
+            Flaw::SwallowedEpipe => match WriteSide::write(&self.inner, buf) {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(buf.len()),
+                outcome => outcome,
+            },
+            _ => WriteSide::write(&self.inner, buf),
+        }
+    }
+    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.inner.write_vectored(bufs)
+    }
+    fn try_clone(&self) -> io::Result<Box<dyn WriteSide>> {
+        Ok(Box::new(Self {
+            inner: self.inner.try_clone()?,
+            flaw: self.flaw,
+        }))
+    }
+    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
+        WriteSide::set_nonblocking(&self.inner, yes)
+    }
+    fn into_fd(self: Box<Self>) -> OwnedFd {
+        self.inner
+    }
+}

@@ -1,0 +1,103 @@
+//! Where standpipe differs on purpose (items 42 to 44): it counts room in bytes, the kernel in
+//! slots of a page. The kernel's result stands beside standpipe's.
+
+use super::{CAPACITY, PAGE, fill, pattern};
+use crate::engine::Engine;
+use crate::fail::{Fail, Outcome};
+use crate::setting::Setting;
+use crate::suite::behaviours;
+
+behaviours! {
+    everywhere():
+        difference_42_reading_a_byte_makes_a_byte_of_room,
+        difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room,
+        difference_42_sixteen_writes_of_2049_leave_the_rest,
+        difference_43_what_fits_is_counted_in_bytes,
+        difference_44_the_last_bytes_take_part_of_any_large_write;
+}
+
+fn by_engine<T>(s: Setting, standpipe: T, kernel: T) -> T {
+    if s.engine == Engine::Standpipe {
+        standpipe
+    } else {
+        kernel
+    }
+}
+
+/// How many bytes a non-blocking writer gets in, one by one.
+fn room(w: &crate::ends::Writer) -> usize {
+    w.set_nonblocking(true);
+    let mut room = 0;
+    loop {
+        match w.write(b"x") {
+            Ok(1) => room += 1,
+            outcome => {
+                assert_eq!(outcome, Err(Fail::AGAIN));
+                return room;
+            }
+        }
+    }
+}
+
+fn difference_42_reading_a_byte_makes_a_byte_of_room(s: Setting) {
+    let (r, w) = s.pipe();
+    fill(&w);
+    drop(s.spawn(r.try_clone(), |r| r.read_exactly(1)).join());
+    assert_eq!(room(&w), by_engine(s, 1, 0));
+    // Item 42: the kernel's room appears when the whole slot is drained.
+    drop(r.read_exactly(PAGE - 1));
+    assert_eq!(room(&w), by_engine(s, PAGE - 1, PAGE));
+}
+
+fn difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room(s: Setting) {
+    let (_r, w) = s.pipe();
+    for _ in 0..16 {
+        assert_eq!(w.write(&[b'x'; 4095]), Ok(4095));
+    }
+    assert_eq!(room(&w), by_engine(s, 16, 1));
+}
+
+fn difference_42_sixteen_writes_of_2049_leave_the_rest(s: Setting) {
+    let (_r, w) = s.pipe();
+    for _ in 0..16 {
+        assert_eq!(w.write(&[b'x'; 2049]), Ok(2049));
+    }
+    w.set_nonblocking(true);
+    assert_eq!(
+        w.write(&[b'x'; 2049]),
+        by_engine(s, Ok(2049), Err(Fail::AGAIN))
+    );
+}
+
+fn difference_43_what_fits_is_counted_in_bytes(s: Setting) {
+    let write_after_1 = |bytes| {
+        let (_r, w) = s.pipe();
+        w.set_nonblocking(true);
+        assert_eq!(w.write(b"x"), Ok(1));
+        w.write(&pattern(bytes))
+    };
+    assert_eq!(
+        write_after_1(69_632),
+        by_engine(s, Ok(CAPACITY - 1), Ok(61_440))
+    );
+    assert_eq!(
+        write_after_1(70_000),
+        by_engine(s, Ok(CAPACITY - 1), Ok(61_808))
+    );
+}
+
+fn difference_44_the_last_bytes_take_part_of_any_large_write(s: Setting) {
+    let write_into_100 = |bytes| -> Outcome {
+        let (_r, w) = s.pipe();
+        assert_eq!(w.write(&pattern(CAPACITY - 100)), Ok(CAPACITY - 100));
+        w.set_nonblocking(true);
+        w.write(&pattern(bytes))
+    };
+    assert_eq!(write_into_100(100), Ok(100));
+    assert_eq!(write_into_100(200), Err(Fail::AGAIN));
+    assert_eq!(write_into_100(4196), Ok(100));
+    assert_eq!(
+        write_into_100(5000),
+        by_engine(s, Ok(100), Err(Fail::AGAIN))
+    );
+}

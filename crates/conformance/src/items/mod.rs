@@ -1,0 +1,47 @@
+//! The behaviours, by the sections of `semantics.md`.
+
+mod creation;
+mod differences;
+mod reading;
+mod references;
+mod sigpipe;
+mod unaware;
+mod writing;
+
+use crate::ends::Writer;
+use crate::suite::Behaviour;
+
+/// Every behaviour.
+pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
+    let files = [
+        creation::BEHAVIOURS,
+        reading::BEHAVIOURS,
+        writing::BEHAVIOURS,
+        sigpipe::BEHAVIOURS,
+        references::BEHAVIOURS,
+        differences::BEHAVIOURS,
+        unaware::BEHAVIOURS,
+    ];
+    files.into_iter().flatten()
+}
+
+const PAGE: usize = 4096;
+const PIPE_BUF: usize = 4096;
+/// What a pipe holds that nobody configured.
+const CAPACITY: usize = 65536;
+
+/// `n` bytes whose order shows: no two stretches of 251 bytes at different offsets look the same.
+fn pattern(n: usize) -> Vec<u8> {
+    (0..n).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect()
+}
+
+/// Fills an empty pipe to its capacity.
+fn fill(w: &Writer) -> Vec<u8> {
+    let bytes = pattern(CAPACITY);
+    assert_eq!(
+        w.write(&bytes),
+        Ok(CAPACITY),
+        "an empty pipe holds {CAPACITY} bytes"
+    );
+    bytes
+}

@@ -1,0 +1,159 @@
+//! References: fork, dup, exec, death (items 52, 95 to 98).
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::{fill, pattern};
+use crate::ends::{Reader, Writer};
+use crate::engine::Options;
+use crate::fail::Fail;
+use crate::setting::Setting;
+use crate::suite::behaviours;
+use crate::{raw, signals};
+
+behaviours! {
+    everywhere():
+        item_52_unread_bytes_outlive_their_writer,
+        item_52_unread_bytes_outlive_one_of_two_readers,
+        item_95_eof_only_when_every_copy_is_gone,
+        item_95_a_reader_with_its_own_copy_waits_forever,
+        item_97_exec_closes_close_on_exec_ends,
+        item_97_exec_keeps_the_other_ends,
+        item_98_dup2_onto_the_last_write_descriptor_closes_it;
+    fork("threads die together"):
+        item_96_killed_writer_is_end_of_file,
+        item_96_killed_reader_is_epipe;
+}
+
+fn item_52_unread_bytes_outlive_their_writer(s: Setting) {
+    let (r, w) = s.pipe();
+    assert_eq!(s.spawn(w, |w| w.write(&pattern(60_000))).join(), Ok(60_000));
+    assert!(s.spawn(r, |r| r.read_to_end()).join() == pattern(60_000));
+}
+
+fn item_52_unread_bytes_outlive_one_of_two_readers(s: Setting) {
+    let (r, w) = s.pipe();
+    assert_eq!(s.spawn(w, |w| w.write(&pattern(60_000))).join(), Ok(60_000));
+    assert_eq!(
+        s.spawn(r.try_clone(), |r| r.read_exactly(1000)).join(),
+        pattern(60_000)[..1000]
+    );
+    assert!(r.read_to_end() == pattern(60_000)[1000..]);
+}
+
+/// A peer that keeps an end until its own stdin-like pipe ends.
+fn hold_until_end(s: Setting, end: impl crate::ends::Ends) -> (crate::peer::Peer<()>, Writer) {
+    let (until, release) = s.pipe();
+    let holder = s.spawn((end, until), |(end, until): (_, Reader)| {
+        assert_eq!(until.read(1), Ok(vec![]));
+        drop(end);
+    });
+    (holder, release)
+}
+
+fn item_95_eof_only_when_every_copy_is_gone(s: Setting) {
+    let (r, w) = s.pipe();
+    let (holder, release) = hold_until_end(s, w.try_clone());
+    let copy = w.try_clone();
+    let reader = s.spawn(r, |r| r.read(1));
+    for copy in [w, copy] {
+        reader.until_asleep();
+        drop(copy);
+    }
+    reader.until_asleep();
+    holder.until_asleep();
+    drop(release);
+    holder.join();
+    assert_eq!(reader.join(), Ok(vec![]));
+}
+
+fn item_95_a_reader_with_its_own_copy_waits_forever(s: Setting) {
+    signals::handle(Signal::USR1, false);
+    let (r, w) = s.pipe();
+    let reader = s.spawn((r, w.try_clone()), |(r, w)| {
+        let forever = r.read(1);
+        drop(w);
+        (forever, r.read(1))
+    });
+    reader.until_asleep();
+    drop(w);
+    reader.until_asleep();
+    reader.signal(Signal::USR1);
+    assert_eq!(reader.join(), (Err(Fail::INTR), Ok(vec![])));
+}
+
+fn item_96_killed_writer_is_end_of_file(s: Setting) {
+    let (r, w) = s.pipe();
+    let (holder, _release) = hold_until_end(s, w);
+    let reader = s.spawn(r.try_clone(), |r| r.read(1));
+    reader.until_asleep();
+    holder.until_asleep();
+    holder.kill();
+    assert_eq!(reader.join(), Ok(vec![]), "asleep when it happened");
+    assert_eq!(r.read(1), Ok(vec![]), "reads after it happened");
+
+    // Killed while it sleeps in a write that had queued part of its bytes.
+    let (r, w) = s.pipe();
+    let writer = s.spawn(w, |w| w.write(&pattern(100_000)));
+    writer.until_asleep();
+    writer.kill();
+    assert!(
+        r.read_to_end() == pattern(super::CAPACITY),
+        "not what was queued"
+    );
+}
+
+fn item_96_killed_reader_is_epipe(s: Setting) {
+    signals::ignore(Signal::PIPE);
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r, |r| r.read(1));
+    reader.until_asleep();
+    reader.kill();
+    assert_eq!(w.write(b"x"), Err(Fail::PIPE), "writes after it happened");
+
+    let (r, w) = s.pipe();
+    let (holder, _release) = hold_until_end(s, r);
+    fill(&w);
+    let writer = s.spawn(w, |w| w.write(b"x"));
+    writer.until_asleep();
+    holder.until_asleep();
+    holder.kill();
+    assert_eq!(writer.join(), Err(Fail::PIPE), "asleep when it happened");
+}
+
+fn item_97_exec_closes_close_on_exec_ends(s: Setting) {
+    let (r, w) = s.pipe_with(&Options {
+        close_on_exec: true,
+        ..Options::default()
+    });
+    // `spawn` returns after the exec.
+    let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    drop(w);
+    assert_eq!(r.read(1), Ok(vec![]));
+    drop(cat.stdin.take());
+    assert!(cat.wait().unwrap().success());
+}
+
+fn item_97_exec_keeps_the_other_ends(s: Setting) {
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r, |r| r.read(1));
+    let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    drop(w);
+    reader.until_asleep();
+    drop(cat.stdin.take());
+    assert!(cat.wait().unwrap().success());
+    assert_eq!(reader.join(), Ok(vec![]));
+}
+
+fn item_98_dup2_onto_the_last_write_descriptor_closes_it(s: Setting) {
+    let (r, w) = s.pipe();
+    assert_eq!(w.write(b"last"), Ok(4));
+    let reader = s.spawn(r, |r| (r.read(10), r.read(10)));
+    reader.until_asleep();
+    let null = File::open("/dev/null").unwrap();
+    assert_eq!(raw::dup2(null.as_raw_fd(), w.fd()), Ok(w.fd()));
+    assert_eq!(reader.join(), (Ok(b"last".to_vec()), Ok(vec![])));
+}

@@ -1,0 +1,188 @@
+//! Programs that know nothing of standpipe at one end, with aware peers at the same pipe.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::{CAPACITY, fill, pattern};
+use crate::ends::{Reader, Writer};
+use crate::engine::Options;
+use crate::fail::Fail;
+use crate::setting::Setting;
+use crate::signals;
+use crate::suite::behaviours;
+
+behaviours! {
+    everywhere():
+        unaware_writer_between_aware_writes_keeps_its_place,
+        unaware_writer_and_aware_writer_share_a_pipe,
+        unaware_reader_gets_what_was_written_before_and_after,
+        unaware_reader_gets_what_an_aware_reader_left,
+        unaware_writer_killed_is_end_of_file,
+        unaware_reader_killed_is_epipe;
+}
+
+/// Programs get an end as stdin or stdout, and no copy by accident.
+fn pipe(s: Setting) -> (Reader, Writer) {
+    s.pipe_with(&Options {
+        close_on_exec: true,
+        ..Options::default()
+    })
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().unwrap().success(), "{command:?}");
+}
+
+/// What happened before a program started is read before its bytes, what happened after it ended
+/// behind them.
+fn unaware_writer_between_aware_writes_keeps_its_place(s: Setting) {
+    const ROUNDS: usize = 30;
+    let (r, w) = pipe(s);
+    let reader = s.spawn(r, |r| r.read_to_end());
+    let mut expected = Vec::new();
+    for round in 0..ROUNDS {
+        let header = format!("<{round}");
+        let body = "-".repeat(round * 100);
+        assert_eq!(w.write(header.as_bytes()), Ok(header.len()));
+        run(Command::new("printf")
+            .args(["%s", &body])
+            .stdout(w.try_clone()));
+        assert_eq!(w.write(b">"), Ok(1));
+        expected.extend_from_slice(format!("{header}{body}>").as_bytes());
+    }
+    drop(w);
+    let got = reader.join();
+    assert!(got == expected, "{}", String::from_utf8_lossy(&got));
+}
+
+/// At the same time: all bytes come, each writer's in its order.
+fn unaware_writer_and_aware_writer_share_a_pipe(s: Setting) {
+    const NUMBERS: usize = 50_000;
+    const LETTERS: usize = 300_000;
+    let letter = |i: usize| b'a' + (i % 23) as u8;
+    let (r, w) = pipe(s);
+    let reader = s.spawn(r, |r| r.read_to_end());
+    let mut numbers = Command::new("seq")
+        .arg(NUMBERS.to_string())
+        .stdout(w.try_clone())
+        .spawn()
+        .unwrap();
+    let aware = s.spawn(w, move |w| {
+        let all: Vec<_> = (0..LETTERS).map(letter).collect();
+        for piece in all.chunks(1000) {
+            assert_eq!(w.write(piece), Ok(piece.len()));
+        }
+    });
+    aware.join();
+    assert!(numbers.wait().unwrap().success());
+    let (letters, digits): (Vec<u8>, Vec<u8>) =
+        reader.join().into_iter().partition(u8::is_ascii_lowercase);
+    let expected: String = (1..=NUMBERS).map(|n| format!("{n}\n")).collect();
+    assert!(
+        digits == expected.as_bytes(),
+        "{} of {} bytes of seq",
+        digits.len(),
+        expected.len()
+    );
+    let in_order = letters.iter().enumerate().all(|(i, &got)| got == letter(i));
+    assert!(
+        in_order && letters.len() == LETTERS,
+        "{} of {LETTERS} letters",
+        letters.len()
+    );
+}
+
+fn cat(stdin: Reader) -> Child {
+    Command::new("cat")
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn output_of(mut cat: Child) -> Vec<u8> {
+    let mut output = Vec::new();
+    cat.stdout.take().unwrap().read_to_end(&mut output).unwrap();
+    assert!(cat.wait().unwrap().success());
+    output
+}
+
+fn unaware_reader_gets_what_was_written_before_and_after(s: Setting) {
+    for before in [0, 5, CAPACITY] {
+        let all = pattern(before + 1_000_000);
+        let (r, w) = pipe(s);
+        assert_eq!(w.write(&all[..before]), Ok(before));
+        let cat = cat(r);
+        let after = all[before..].to_vec();
+        let writer = s.spawn(w, move |w| {
+            after
+                .chunks(777)
+                .for_each(|piece| assert_eq!(w.write(piece), Ok(piece.len())));
+        });
+        let got = output_of(cat);
+        writer.join();
+        assert!(
+            got == all,
+            "{before} before: {} of {} bytes",
+            got.len(),
+            all.len()
+        );
+    }
+}
+
+fn unaware_reader_gets_what_an_aware_reader_left(s: Setting) {
+    let (r, w) = pipe(s);
+    let all = fill(&w);
+    assert_eq!(r.read_exactly(1000), all[..1000]);
+    let cat = cat(r.try_clone());
+    drop((r, w));
+    let got = output_of(cat);
+    assert!(got == all[1000..], "{} bytes", got.len());
+}
+
+fn unaware_writer_killed_is_end_of_file(s: Setting) {
+    let (r, w) = pipe(s);
+    assert_eq!(w.write(b"aware,"), Ok(6));
+    let (told, tell) = pipe(s);
+    let reader = s.spawn((r, tell), |(r, tell)| {
+        let came = r.read_exactly(14);
+        drop(tell);
+        (came, r.read(1))
+    });
+    let script = "printf unaware.; exec cat";
+    let mut child = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(w)
+        .spawn()
+        .unwrap();
+    assert_eq!(told.read(1), Ok(vec![]), "the reader has what was written");
+    reader.until_asleep();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(reader.join(), (b"aware,unaware.".to_vec(), Ok(vec![])));
+}
+
+fn unaware_reader_killed_is_epipe(s: Setting) {
+    signals::handle(Signal::PIPE, false);
+    let (r, w) = pipe(s);
+    // A reader that never reads. The `Command` keeps the end until it is dropped.
+    let mut child = Command::new("tail")
+        .args(["-f", "/dev/null"])
+        .stdin(r)
+        .spawn()
+        .unwrap();
+    let writer = s.spawn(w, |w| w.write(&pattern(1 << 20)));
+    let tid = writer.tid();
+    writer.until_asleep();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let written = writer.join();
+    assert!(
+        matches!(written, Ok(n) if n >= CAPACITY) || written == Err(Fail::PIPE),
+        "{written:?}"
+    );
+    assert_eq!(signals::next_ring().tid, tid);
+}

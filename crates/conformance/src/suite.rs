@@ -1,0 +1,247 @@
+//! The table of behaviours, and how they run: each test is a process of its own, so that signal
+//! handlers, descriptor numbers and forks meet nothing of another test, with a watchdog.
+
+use std::io::Read;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::engine::Engine;
+use crate::flaw::Flaw;
+use crate::items;
+use crate::setting::{PeerKind, Setting};
+
+/// A behaviour, as a test that is generic over the setting.
+pub struct Behaviour {
+    /// The name, with the number of the item of `semantics.md` that it shows.
+    pub name: &'static str,
+    /// Where it can be shown.
+    pub runs: Runs,
+    /// Panics where it does not hold.
+    pub body: fn(Setting),
+}
+
+/// Where a behaviour can be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// In every setting.
+    Everywhere,
+    /// With forked peers only, for this reason.
+    ForkOnly(&'static str),
+    /// On the kernel's pipe only, for this reason.
+    KernelOnly(&'static str),
+    /// On standpipe only, for this reason.
+    StandpipeOnly(&'static str),
+}
+
+impl Runs {
+    /// Why the behaviour cannot be shown in a setting.
+    fn skip_reason(self, setting: Setting) -> Option<&'static str> {
+        match self {
+            Self::ForkOnly(why) if setting.peers != PeerKind::Fork => Some(why),
+            Self::KernelOnly(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::StandpipeOnly(why) if setting.engine == Engine::Kernel => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// Lists the behaviours of a file, by where they run: `everywhere(): a, b; fork("why"): c;`.
+macro_rules! behaviours {
+    ($($runs:ident $why:tt: $($name:ident),+ ;)+) => {
+        /// The behaviours of this file.
+        pub(crate) const BEHAVIOURS: &[$crate::suite::Behaviour] = &[$($(
+            $crate::suite::Behaviour {
+                name: stringify!($name),
+                runs: $crate::suite::behaviours!(@$runs $why),
+                body: $name,
+            },
+        )+)+];
+    };
+    (@everywhere ()) => { $crate::suite::Runs::Everywhere };
+    (@fork ($why:literal)) => { $crate::suite::Runs::ForkOnly($why) };
+    (@kernel ($why:literal)) => { $crate::suite::Runs::KernelOnly($why) };
+    (@standpipe ($why:literal)) => { $crate::suite::Runs::StandpipeOnly($why) };
+}
+pub(crate) use behaviours;
+
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        engine: Engine::Kernel,
+        peers: PeerKind::Thread,
+    },
+    Setting {
+        engine: Engine::Kernel,
+        peers: PeerKind::Fork,
+    },
+    Setting {
+        engine: Engine::Standpipe,
+        peers: PeerKind::Thread,
+    },
+    Setting {
+        engine: Engine::Standpipe,
+        peers: PeerKind::Fork,
+    },
+];
+
+/// The test that a process was started to run.
+const CASE_VARIABLE: &str = "STANDPIPE_CONFORMANCE_CASE";
+
+/// A test that has not ended after this long hangs. They take milliseconds; the machine may be
+/// busy with everything else.
+const WATCHDOG: Duration = Duration::from_secs(20);
+
+/// One behaviour in one setting.
+struct Case {
+    behaviour: &'static Behaviour,
+    setting: Setting,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        format!("{}/{}", self.setting, self.behaviour.name)
+    }
+
+    /// The case as a test that must pass, or is skipped with a reason.
+    fn into_trial(self) -> Trial {
+        let name = self.name();
+        match self.behaviour.runs.skip_reason(self.setting) {
+            None => Trial::test(name.clone(), move || run_in_a_process(&name)),
+            Some(why) => Trial::test(name, || Ok(()))
+                .with_kind(format!("skipped: {why}"))
+                .with_ignored_flag(true),
+        }
+    }
+
+    /// The case as a test that passes if the behaviour fails.
+    fn into_canary(self) -> Trial {
+        let name = self.name();
+        Trial::test(format!("canary/{name}"), move || {
+            match run_in_a_process(&name) {
+                Err(_) => Ok(()),
+                Ok(()) => Err("passed on a pipe with this flaw: it detects nothing".into()),
+            }
+        })
+    }
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    let of = |setting| items::all().map(move |behaviour| Case { behaviour, setting });
+    SETTINGS.into_iter().flat_map(of)
+}
+
+fn canaries() -> impl Iterator<Item = Case> {
+    let caught = |flaw: Flaw| {
+        let catches = move |b: &&Behaviour| flaw.caught_by().contains(&b.name);
+        let setting = Setting {
+            engine: Engine::Flawed(flaw),
+            peers: PeerKind::Fork,
+        };
+        items::all()
+            .filter(catches)
+            .map(move |behaviour| Case { behaviour, setting })
+    };
+    Flaw::ALL.into_iter().flat_map(caught)
+}
+
+/// Runs the suite: the whole of it, or in a child, one case.
+///
+/// # Panics
+/// In a child, if the case fails.
+#[must_use]
+pub fn main() -> Conclusion {
+    if let Ok(name) = std::env::var(CASE_VARIABLE) {
+        let case = cases().chain(canaries()).find(|case| case.name() == name);
+        let Case { behaviour, setting } = case.expect("a case of this suite");
+        (behaviour.body)(setting);
+        std::process::exit(0);
+    }
+    let trials = cases()
+        .map(Case::into_trial)
+        .chain(canaries().map(Case::into_canary));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect())
+}
+
+fn run_in_a_process(name: &str) -> Result<(), Failed> {
+    use std::os::unix::process::CommandExt;
+    let (mut output, stderr) = std::io::pipe()?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .env(CASE_VARIABLE, name)
+        .stdin(Stdio::null())
+        .process_group(0);
+    command.stdout(stderr.try_clone()?).stderr(stderr);
+    let mut child = command.spawn()?;
+    drop(command);
+    let group = Pid::from_child(&child);
+    let in_time = ends_before(group, Instant::now() + WATCHDOG)?;
+    // Also ends what a failed test left behind. No such group: nothing was left.
+    let _ = kill_process_group(group, Signal::KILL);
+    let status = child.wait()?;
+    let mut said = String::new();
+    output.read_to_string(&mut said)?;
+    verdict(in_time, status, &said)
+}
+
+fn ends_before(pid: Pid, deadline: Instant) -> std::io::Result<bool> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = rustix::time::Timespec::try_from(left).expect("seconds");
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
+            Err(rustix::io::Errno::INTR) => {}
+            ended => return Ok(ended? > 0),
+        }
+    }
+}
+
+fn verdict(in_time: bool, status: ExitStatus, said: &str) -> Result<(), Failed> {
+    match (in_time, status.success()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(format!("{status}\n{said}").into()),
+        (false, _) => Err(format!("hangs: killed after {WATCHDOG:?}\n{said}").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The items of `semantics.md` that must hold.
+    fn required() -> impl Iterator<Item = u32> {
+        [1, 2, 9, 19]
+            .into_iter()
+            .chain(23..=28)
+            .chain(30..=32)
+            .chain(34..=41)
+            .chain(45..=49)
+            .chain([52, 95, 96, 97, 98])
+    }
+
+    #[test]
+    fn every_required_item_has_a_test_by_its_number() {
+        for number in required() {
+            let prefix = format!("item_{number}_");
+            assert!(
+                items::all().any(|b| b.name.starts_with(&prefix)),
+                "none for item {number}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_flaw_is_to_be_caught_by_tests_that_exist() {
+        for flaw in Flaw::ALL {
+            assert!(!flaw.caught_by().is_empty(), "{flaw:?}");
+            for name in flaw.caught_by() {
+                assert!(
+                    items::all().any(|b| b.name == *name),
+                    "{flaw:?}: no test {name}"
+                );
+            }
+        }
+    }
+}

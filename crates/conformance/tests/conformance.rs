@@ -1,0 +1,5 @@
+//! The behaviours, in every setting: `cargo test -p standpipe-conformance --test conformance`.
+
+fn main() {
+    standpipe_conformance::suite::main().exit();
+}
