@@ -63,6 +63,17 @@ impl Task {
         }
     }
 
+    /// What the task does, for people: its state and system call.
+    pub(crate) fn doing(self) -> String {
+        let status = self.file("status");
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        format!(
+            "state {}, system call {}",
+            state.unwrap_or("gone").trim(),
+            self.file("syscall").trim()
+        )
+    }
+
     fn nap(self) -> Option<Nap> {
         let status = self.file("status");
         let field = |name: &str| {

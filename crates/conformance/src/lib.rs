@@ -14,6 +14,7 @@ pub mod raw;
 pub mod setting;
 pub mod signals;
 pub mod suite;
+pub mod torture;
 
 mod asleep;
 mod items;

@@ -90,6 +90,9 @@ fn spawn_child<E: Ends, R: Report>(ends: E, body: impl FnOnce(E) -> R) -> Peer<R
     }
 }
 
+/// The exit code of a forked child that panicked: as of any Rust program.
+const PANICKED: i32 = 101;
+
 /// Forks; the child does `body` and exits without running anything of its parent's.
 pub(crate) fn fork(body: impl FnOnce()) -> Pid {
     // SAFETY: only the calling thread goes on in the child. The processes of this crate fork
@@ -97,9 +100,9 @@ pub(crate) fn fork(body: impl FnOnce()) -> Pid {
     // call, outside of the allocator), so no lock that the child needs is held by another.
     match unsafe { libc::fork() } {
         0 => {
-            let _ = catch_unwind(AssertUnwindSafe(body));
+            let code = catch_unwind(AssertUnwindSafe(body)).map_or(PANICKED, |()| 0);
             // SAFETY: ends the child here; its parent's exit handlers are not for it to run.
-            unsafe { libc::_exit(0) }
+            unsafe { libc::_exit(code) }
         }
         pid => Pid::from_raw(pid).filter(|_| pid > 0).expect("cannot fork"),
     }
@@ -162,6 +165,9 @@ impl<R: Report> Peer<R> {
     }
 
     /// Kills the peer, which is a child, and returns when it is gone.
+    ///
+    /// # Panics
+    /// If it ended by itself.
     pub fn kill(self) {
         self.signal(Signal::KILL);
         assert_eq!(self.wait().terminating_signal(), Some(libc::SIGKILL));

@@ -69,7 +69,7 @@ pub fn readv_nowhere(fd: RawFd, count: i32, bytes: usize) -> Outcome {
         iov_base: std::ptr::without_provenance_mut(1),
         iov_len: bytes,
     };
-    let vectors = [nowhere; 2048];
+    let vectors = vec![nowhere; 2048];
     assert!(count <= 2048);
     // SAFETY: `vectors` holds `count` vectors, and the kernel writes nothing where nothing is.
     check(unsafe { libc::readv(fd, vectors.as_ptr(), count) })

@@ -151,7 +151,6 @@ fn canaries() -> impl Iterator<Item = Case> {
 ///
 /// # Panics
 /// In a child, if the case fails.
-#[must_use]
 pub fn main() -> Conclusion {
     if let Ok(name) = std::env::var(CASE_VARIABLE) {
         let case = cases().chain(canaries()).find(|case| case.name() == name);

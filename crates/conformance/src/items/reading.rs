@@ -104,19 +104,19 @@ fn item_28_length_0_checks_no_address(s: Setting) {
 
 fn item_30_readv_fills_in_order(s: Setting) {
     let (r, w) = s.pipe();
-    let (mut a, mut b, mut c) = ([0; 2], [0; 0], [0; 4]);
-    let mut bufs = [&mut a[..], &mut b[..], &mut c[..]].map(IoSliceMut::new);
+    let mut first = [0; 2];
+    let mut empty = [0; 0];
+    let mut last = [0; 4];
+    let mut bufs = [&mut first[..], &mut empty[..], &mut last[..]].map(IoSliceMut::new);
     assert_eq!(s.spawn(w.try_clone(), |w| w.write(b"abcde")).join(), Ok(5));
     assert_eq!(r.read_vectored(&mut bufs), Ok(5));
-    assert_eq!((&a, &c), (b"ab", b"cde\0"));
+    assert_eq!((&first, &last), (b"ab", b"cde\0"));
 
     // On an empty pipe, which a read would sleep on.
     assert_eq!(r.read_vectored(&mut []), Ok(0));
-    let (mut a, mut b) = ([0; 0], [0; 0]);
-    assert_eq!(
-        r.read_vectored(&mut [&mut a[..], &mut b[..]].map(IoSliceMut::new)),
-        Ok(0)
-    );
+    let mut also_empty = [0; 0];
+    let mut bufs = [&mut empty[..], &mut also_empty[..]].map(IoSliceMut::new);
+    assert_eq!(r.read_vectored(&mut bufs), Ok(0));
 }
 
 fn item_30_readv_refuses_bad_counts(s: Setting) {
@@ -135,7 +135,7 @@ fn item_31_one_write_wakes_as_many_readers_as_it_feeds(s: Setting) {
         .map(|_| {
             s.spawn((r.try_clone(), tell.try_clone()), |(r, tell)| {
                 let got = r.read(4).unwrap();
-                assert_eq!(tell.write(&[b'.']), Ok(1));
+                assert_eq!(tell.write(b"."), Ok(1));
                 got
             })
         })

@@ -1,6 +1,6 @@
 //! Programs that know nothing of standpipe at one end, with aware peers at the same pipe.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
@@ -79,9 +79,10 @@ fn unaware_writer_and_aware_writer_share_a_pipe(s: Setting) {
     assert!(numbers.wait().unwrap().success());
     let (letters, digits): (Vec<u8>, Vec<u8>) =
         reader.join().into_iter().partition(u8::is_ascii_lowercase);
-    let expected: String = (1..=NUMBERS).map(|n| format!("{n}\n")).collect();
+    let mut expected = Vec::new();
+    (1..=NUMBERS).for_each(|n| writeln!(expected, "{n}").unwrap());
     assert!(
-        digits == expected.as_bytes(),
+        digits == expected,
         "{} of {} bytes of seq",
         digits.len(),
         expected.len()

@@ -1,0 +1,75 @@
+//! Kills writers and readers of pipes at random instants, and checks what comes through.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use standpipe_conformance::engine;
+use standpipe_conformance::torture::{Canary, Settings, run};
+
+/// Kill writers and readers of pipes (kill -9) at random instants, and check what comes through:
+/// nothing torn, lost or doubled, survivors told, nobody hung, nothing leaked.
+///
+/// Exits with 0 if nothing went wrong, 1 if something did, 2 if the run could not be made.
+#[derive(Parser)]
+#[command(name = "torture", version)]
+struct Args {
+    /// Stop after this many kills
+    #[arg(long, default_value_t = 300)]
+    kills: u64,
+    /// Start the random choices from this number [default: a random one, which is printed]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Stop after this many seconds, however many were killed
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Whose pipes
+    #[arg(long, value_enum, default_value_t = Engine::Standpipe)]
+    engine: Engine,
+    /// A survivor that is told nothing, or moves nothing, for this long hangs
+    #[arg(long, default_value_t = 2000)]
+    hang_ms: u64,
+    /// Put a defect into the harness, to see that it is detected
+    #[arg(long, value_enum)]
+    canary: Option<Canary>,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Engine {
+    Kernel,
+    Standpipe,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let settings = Settings {
+        engine: match args.engine {
+            Engine::Kernel => engine::Engine::Kernel,
+            Engine::Standpipe => engine::Engine::Standpipe,
+        },
+        kills: args.kills,
+        most: args.seconds.map(Duration::from_secs),
+        seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
+        hang_bound: Duration::from_millis(args.hang_ms),
+        canary: args.canary,
+    };
+    let summary = match run(&settings) {
+        Ok(summary) => summary,
+        Err(error) => {
+            eprintln!("torture: {error:#} (seed {})", settings.seed);
+            return ExitCode::from(2);
+        }
+    };
+    if args.json {
+        println!(
+            "{}",
+            serde_json::to_string_pretty(&summary).expect("plain data")
+        );
+    } else {
+        println!("{summary}");
+    }
+    ExitCode::from(u8::from(!summary.faults.is_empty()))
+}

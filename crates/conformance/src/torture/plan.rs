@@ -1,0 +1,114 @@
+//! What a round is like: chosen at random from the seed and the number of the round.
+
+use fastrand::Rng;
+use standpipe::pipe::{PIPE_BUF, Wake};
+
+use super::board::{IDS, Side};
+use super::record::HEADER_BYTES;
+use crate::engine::Options;
+
+/// A defect put into the harness on purpose, to see that it is detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Canary {
+    /// A byte of a record is flipped.
+    Torn,
+    /// A record is dropped.
+    Lost,
+    /// A record comes twice.
+    Dup,
+    /// A reader looks away at the end of the file.
+    Hang,
+    /// The parent forgets to close a descriptor.
+    Leak,
+}
+
+/// How records are told apart in the stream: see the module's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// All records and reads have this size.
+    Fixed(usize),
+    /// Records of any size up to this one.
+    Varied(usize),
+}
+
+/// A round.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) number: u64,
+    pub(super) options: Options,
+    pub(super) framing: Framing,
+    pub(super) writers: usize,
+    pub(super) readers: usize,
+    /// Kills before the last act.
+    pub(super) kills: usize,
+    /// Whose killed children are replaced, or may be killed before the last act at all.
+    pub(super) mortal: &'static [Side],
+    /// The side that is killed for good in the last act.
+    pub(super) doomed: Side,
+}
+
+impl Plan {
+    pub(super) fn new(rng: &mut Rng, number: u64) -> Self {
+        let (framing, writers, readers, mortal): (_, _, _, &[Side]) = match rng.u32(..8) {
+            // The most kills per round, and the most contention.
+            0..5 => {
+                let framing = Framing::Fixed(rng.usize(HEADER_BYTES..=PIPE_BUF));
+                (
+                    framing,
+                    rng.usize(1..=3),
+                    rng.usize(1..=3),
+                    &[Side::Writer, Side::Reader],
+                )
+            }
+            5..7 => (
+                Framing::Varied(PIPE_BUF),
+                rng.usize(1..=3),
+                1,
+                &[Side::Writer],
+            ),
+            _ => (Framing::Varied(rng.usize(PIPE_BUF..1 << 18)), 1, 1, &[]),
+        };
+        // A round uses up to 3 + kills ids of a side.
+        let kills = if mortal.is_empty() {
+            0
+        } else {
+            rng.usize(1..IDS / 2)
+        };
+        let doomed = if rng.bool() {
+            Side::Writer
+        } else {
+            Side::Reader
+        };
+        Self {
+            number,
+            options: options(rng),
+            framing,
+            writers,
+            readers,
+            kills,
+            mortal,
+            doomed,
+        }
+    }
+
+    /// Whether the last record of a killed writer may be a stump.
+    pub(super) fn allows_stump(&self) -> bool {
+        matches!(self.framing, Framing::Varied(bytes) if bytes > PIPE_BUF)
+    }
+}
+
+/// A pipe of 4 KiB to 1 MiB.
+fn options(rng: &mut Rng) -> Options {
+    let order = rng.u32(..=8);
+    Options {
+        capacity_bytes: Some(4096 << order),
+        segment_bytes: rng.bool().then(|| 4096 << rng.u32(..=order)),
+        wake: if rng.bool() {
+            Wake::PerSegment
+        } else {
+            Wake::PerTransfer
+        },
+        nonblocking: false,
+        close_on_exec: true,
+    }
+}
