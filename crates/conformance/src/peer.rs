@@ -164,6 +164,18 @@ impl<R: Report> Peer<R> {
         }
     }
 
+    /// Stops the peer, which is a child, and returns when it has stopped.
+    ///
+    /// # Panics
+    /// If it ended instead.
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+        let pid = Pid::from_raw(self.task.pid);
+        let waited = rustix::process::waitpid(pid, WaitOptions::UNTRACED);
+        let (_, status) = waited.expect("cannot wait for a child").expect("it blocks");
+        assert!(status.stopped(), "{status:?}");
+    }
+
     /// Kills the peer, which is a child, and returns when it is gone.
     ///
     /// # Panics

@@ -1,14 +1,20 @@
-//! Where standpipe differs on purpose (items 42 to 44): it counts room in bytes, the kernel in
-//! slots of a page. The kernel's result stands beside standpipe's.
+//! Where standpipe differs on purpose; the kernel's result stands beside standpipe's.
+//!
+//! - It counts room in bytes, the kernel in slots of a page (items 42 to 44).
+//! - It cannot tell which handler interrupted it (item 34).
+
+use rustix::process::Signal;
 
 use super::{CAPACITY, PAGE, fill, pattern};
 use crate::engine::Engine;
 use crate::fail::{Fail, Outcome};
 use crate::setting::Setting;
+use crate::signals;
 use crate::suite::behaviours;
 
 behaviours! {
     everywhere():
+        difference_34_with_handlers_of_both_kinds_any_of_them_interrupts,
         difference_42_reading_a_byte_makes_a_byte_of_room,
         difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room,
         difference_42_sixteen_writes_of_2049_leave_the_rest,
@@ -37,6 +43,25 @@ fn room(w: &crate::ends::Writer) -> usize {
             }
         }
     }
+}
+
+/// A handler with `SA_RESTART` runs, while the process has another one without.
+fn difference_34_with_handlers_of_both_kinds_any_of_them_interrupts(s: Setting) {
+    signals::handle(Signal::USR1, true);
+    signals::handle(Signal::USR2, false);
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r.try_clone(), |r| r.read(10));
+    reader.until_asleep();
+    reader.signal(Signal::USR1);
+    assert_eq!(signals::next_ring().signal, Signal::USR1.as_raw());
+    if s.engine == Engine::Kernel {
+        reader.until_asleep();
+    }
+    assert_eq!(w.write(b"late"), Ok(4));
+    assert_eq!(
+        reader.join(),
+        by_engine(s, Err(Fail::INTR), Ok(b"late".to_vec()))
+    );
 }
 
 fn difference_42_reading_a_byte_makes_a_byte_of_room(s: Setting) {

@@ -25,7 +25,10 @@ behaviours! {
         item_31_each_byte_goes_to_exactly_one_reader,
         item_32_last_writers_close_wakes_every_reader,
         item_34_signal_interrupts_a_sleeping_read,
+        item_34_signal_interrupts_one_of_several_sleeping_reads,
         item_34_with_sa_restart_a_sleeping_read_goes_on;
+    fork("threads stop together"):
+        item_34_stop_and_continue_interrupts_nothing;
     kernel("Rust has no bad addresses"):
         item_28_length_0_checks_no_address;
     kernel("Rust has no bad counts"):
@@ -197,6 +200,24 @@ fn item_34_signal_interrupts_a_sleeping_read(s: Setting) {
     assert_eq!(r.read(10), Ok(pattern(5)), "the pipe is as good as before");
 }
 
+fn item_34_signal_interrupts_one_of_several_sleeping_reads(s: Setting) {
+    signals::handle(Signal::USR1, false);
+    let (r, w) = s.pipe();
+    let mut readers: Vec<_> = (0..3)
+        .map(|_| s.spawn(r.try_clone(), |r| r.read(10)))
+        .collect();
+    readers.iter().for_each(Peer::until_asleep);
+    // Neither the first nor the last that went to sleep.
+    let reader = readers.remove(1);
+    reader.signal(Signal::USR1);
+    assert_eq!(reader.join(), Err(Fail::INTR));
+    readers.iter().for_each(Peer::until_asleep);
+    drop(w);
+    for reader in readers {
+        assert_eq!(reader.join(), Ok(vec![]), "the others slept on");
+    }
+}
+
 fn item_34_with_sa_restart_a_sleeping_read_goes_on(s: Setting) {
     signals::handle(Signal::USR1, true);
     let (r, w) = s.pipe();
@@ -206,6 +227,17 @@ fn item_34_with_sa_restart_a_sleeping_read_goes_on(s: Setting) {
         reader.signal(Signal::USR1);
         assert_eq!(signals::next_ring().tid, reader.tid());
     }
+    reader.until_asleep();
+    assert_eq!(w.write(b"late"), Ok(4));
+    assert_eq!(reader.join(), Ok(b"late".to_vec()));
+}
+
+fn item_34_stop_and_continue_interrupts_nothing(s: Setting) {
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r, |r| r.read(10));
+    reader.until_asleep();
+    reader.stop();
+    reader.signal(Signal::CONT);
     reader.until_asleep();
     assert_eq!(w.write(b"late"), Ok(4));
     assert_eq!(reader.join(), Ok(b"late".to_vec()));

@@ -10,7 +10,8 @@ use super::{fill, pattern};
 use crate::ends::{Reader, Writer};
 use crate::engine::Options;
 use crate::fail::Fail;
-use crate::setting::Setting;
+use crate::peer::{fork, wait};
+use crate::setting::{PeerKind, Setting};
 use crate::suite::behaviours;
 use crate::{raw, signals};
 
@@ -20,6 +21,8 @@ behaviours! {
         item_52_unread_bytes_outlive_one_of_two_readers,
         item_95_eof_only_when_every_copy_is_gone,
         item_95_a_reader_with_its_own_copy_waits_forever,
+        item_95_bytes_and_end_of_file_come_from_a_peers_peer,
+        item_95_forks_while_bytes_flow_change_nothing,
         item_97_exec_closes_close_on_exec_ends,
         item_97_exec_keeps_the_other_ends,
         item_98_dup2_onto_the_last_write_descriptor_closes_it;
@@ -83,6 +86,42 @@ fn item_95_a_reader_with_its_own_copy_waits_forever(s: Setting) {
     reader.until_asleep();
     reader.signal(Signal::USR1);
     assert_eq!(reader.join(), (Err(Fail::INTR), Ok(vec![])));
+}
+
+fn item_95_bytes_and_end_of_file_come_from_a_peers_peer(s: Setting) {
+    let (r, w) = s.pipe();
+    assert_eq!(w.write(b"parent,"), Ok(7));
+    let child = s.spawn(w, move |w| {
+        assert_eq!(w.write(b"child,"), Ok(6));
+        s.spawn(w, |w| w.write(b"grandchild")).join()
+    });
+    assert_eq!(child.join(), Ok(10));
+    assert_eq!(r.read_to_end(), b"parent,child,grandchild");
+}
+
+/// Children that inherit copies of both ends and exit, while threads write and read.
+fn item_95_forks_while_bytes_flow_change_nothing(s: Setting) {
+    const BYTES: usize = 4 << 20;
+    let s = Setting {
+        peers: PeerKind::Thread,
+        ..s
+    };
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r, |r| r.read_to_end());
+    let writer = s.spawn(w, |w| {
+        pattern(BYTES)
+            .chunks(3000)
+            .for_each(|piece| assert_eq!(w.write(piece), Ok(piece.len())));
+    });
+    for _ in 0..50 {
+        let child = fork(|| ());
+        assert_eq!(wait(child).exit_status(), Some(0));
+    }
+    writer.join();
+    assert!(
+        reader.join() == pattern(BYTES),
+        "not the bytes that were written"
+    );
 }
 
 fn item_96_killed_writer_is_end_of_file(s: Setting) {

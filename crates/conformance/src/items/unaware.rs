@@ -19,6 +19,9 @@ behaviours! {
         unaware_writer_and_aware_writer_share_a_pipe,
         unaware_reader_gets_what_was_written_before_and_after,
         unaware_reader_gets_what_an_aware_reader_left,
+        unaware_reader_gets_what_an_aware_reader_left_in_a_large_pipe,
+        unaware_reader_outlives_who_started_it,
+        unaware_writers_bytes_come_to_a_nonblocking_reader,
         unaware_writer_killed_is_end_of_file,
         unaware_reader_killed_is_epipe;
 }
@@ -141,6 +144,51 @@ fn unaware_reader_gets_what_an_aware_reader_left(s: Setting) {
     drop((r, w));
     let got = output_of(cat);
     assert!(got == all[1000..], "{} bytes", got.len());
+}
+
+fn unaware_reader_gets_what_an_aware_reader_left_in_a_large_pipe(s: Setting) {
+    const BYTES: usize = 1 << 20;
+    let (r, w) = s.pipe_with(&large());
+    assert_eq!(w.write(&pattern(BYTES)), Ok(BYTES));
+    assert_eq!(r.read_exactly(1000), pattern(BYTES)[..1000]);
+    let cat = cat(r);
+    drop(w);
+    assert!(output_of(cat) == pattern(BYTES)[1000..]);
+}
+
+fn large() -> Options {
+    Options {
+        capacity_bytes: Some(1 << 20),
+        close_on_exec: true,
+        ..Options::default()
+    }
+}
+
+/// The peer that made the bytes and started the program is gone before they are read.
+fn unaware_reader_outlives_who_started_it(s: Setting) {
+    const BYTES: usize = 1 << 20;
+    let (output, to) = pipe(s);
+    let (r, w) = s.pipe_with(&large());
+    s.spawn(((r, w), to), |((r, w), to)| {
+        assert_eq!(w.write(&pattern(BYTES)), Ok(BYTES));
+        drop(Command::new("cat").stdin(r).stdout(to).spawn().unwrap());
+    })
+    .join();
+    assert!(output.read_to_end() == pattern(BYTES));
+}
+
+fn unaware_writers_bytes_come_to_a_nonblocking_reader(s: Setting) {
+    let (r, w) = pipe(s);
+    r.set_nonblocking(true);
+    assert_eq!(r.read(10), Err(Fail::AGAIN));
+    assert_eq!(w.write(b"<"), Ok(1));
+    run(Command::new("printf").arg("unaware").stdout(w.try_clone()));
+    assert_eq!(w.write(b">"), Ok(1));
+    assert_eq!(r.drain(), b"<unaware>");
+    r.set_nonblocking(true);
+    assert_eq!(r.read(10), Err(Fail::AGAIN));
+    drop(w);
+    assert_eq!(r.read(10), Ok(vec![]));
 }
 
 fn unaware_writer_killed_is_end_of_file(s: Setting) {

@@ -25,6 +25,7 @@ behaviours! {
         item_41_default_capacity_is_65536_bytewise_and_pagewise,
         item_46_length_0_returns_0,
         item_49_signal_before_any_byte_is_eintr,
+        item_49_signal_interrupts_one_of_several_sleeping_writes,
         item_49_with_sa_restart_a_write_without_progress_goes_on,
         item_49_signal_after_some_bytes_gives_the_partial_count;
     kernel("Rust has no bad addresses"):
@@ -247,6 +248,26 @@ fn item_49_signal_before_any_byte_is_eintr(s: Setting) {
         writer.signal(Signal::USR1);
         assert_eq!(writer.join(), Err(Fail::INTR));
         assert!(r.drain() == queued, "something was queued");
+    }
+}
+
+fn item_49_signal_interrupts_one_of_several_sleeping_writes(s: Setting) {
+    signals::handle(Signal::USR1, false);
+    let (r, w) = s.pipe();
+    fill(&w);
+    let spawn = |tag: u8| s.spawn(w.try_clone(), move |w| w.write(&[tag; 10]));
+    let mut writers = vec![spawn(b'a'), spawn(b'b'), spawn(b'c')];
+    drop(w);
+    writers.iter().for_each(Peer::until_asleep);
+    let writer = writers.remove(1);
+    writer.signal(Signal::USR1);
+    assert_eq!(writer.join(), Err(Fail::INTR));
+    writers.iter().for_each(Peer::until_asleep);
+    let mut got = r.read_to_end().split_off(CAPACITY);
+    got.sort_unstable();
+    assert_eq!(got, b"aaaaaaaaaacccccccccc", "the others slept on");
+    for writer in writers {
+        assert_eq!(writer.join(), Ok(10));
     }
 }
 
