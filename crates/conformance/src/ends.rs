@@ -108,6 +108,12 @@ macro_rules! end {
                     .expect("cannot set O_NONBLOCK");
             }
 
+            /// The same end for somebody who knows nothing of standpipe: its bare descriptor.
+            #[must_use]
+            pub fn into_unaware(self) -> Self {
+                Self::boxed(Box::new(self.into_fd()))
+            }
+
             /// The bare descriptor, for a program that knows of nothing else.
             fn into_fd(self) -> OwnedFd {
                 self.0

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 
-use super::{CAPACITY, fill, pattern};
+use super::{CAPACITY, PIPE_BUF, fill, pattern};
 use crate::ends::{Reader, Writer};
 use crate::engine::Options;
 use crate::fail::Fail;
@@ -24,6 +24,8 @@ behaviours! {
         unaware_writers_bytes_come_to_a_nonblocking_reader,
         unaware_writer_killed_is_end_of_file,
         unaware_reader_killed_is_epipe;
+    fork("threads stop together"):
+        unaware_write_stays_whole_beside_a_write_that_waited;
 }
 
 /// Programs get an end as stdin or stdout, and no copy by accident.
@@ -234,4 +236,31 @@ fn unaware_reader_killed_is_epipe(s: Setting) {
         "{written:?}"
     );
     assert_eq!(signals::next_ring().tid, tid);
+}
+
+/// Small writes are atomic towards unaware writers as well: an aware write that began to wait
+/// before the unaware one was made, and goes on after a part of that was read, does not split it.
+fn unaware_write_stays_whole_beside_a_write_that_waited(s: Setting) {
+    let (r, w) = pipe(s);
+    // Room for the unaware bytes and not for the aware ones, on the kernel's pipe as well.
+    let queued = pattern(CAPACITY - 100);
+    assert_eq!(w.write(&queued), Ok(queued.len()));
+    let unaware = w.try_clone().into_unaware();
+    let writer = s.spawn(w, |w| w.write(&[b'+'; PIPE_BUF]));
+    writer.until_asleep();
+    writer.stop();
+    assert_eq!(unaware.write(b"unaware"), Ok(7));
+    drop(unaware);
+    assert!(r.read_exactly(queued.len()) == queued);
+    let mut got = r.read_exactly(3);
+    writer.signal(Signal::CONT);
+    assert_eq!(writer.join(), Ok(PIPE_BUF));
+    got.extend(r.read_to_end());
+    let split = got.iter().rposition(|&byte| byte != b'+');
+    assert_eq!(
+        split,
+        Some(6),
+        "the unaware bytes are not one stretch at the front"
+    );
+    assert_eq!((&got[..7], got.len()), (&b"unaware"[..], 7 + PIPE_BUF));
 }

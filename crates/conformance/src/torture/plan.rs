@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub(super) framing: Framing,
     pub(super) writers: usize,
     pub(super) readers: usize,
+    /// Some of the writers know nothing of standpipe.
+    pub(super) mixed: bool,
     /// Kills before the last act.
     pub(super) kills: usize,
     /// Whose killed children are replaced, or may be killed before the last act at all.
@@ -74,6 +76,7 @@ impl Plan {
         } else {
             rng.usize(1..IDS / 2)
         };
+        let mixed = rng.u32(..4) == 0;
         let doomed = if rng.bool() {
             Side::Writer
         } else {
@@ -85,6 +88,7 @@ impl Plan {
             framing,
             writers,
             readers,
+            mixed,
             kills,
             mortal,
             doomed,

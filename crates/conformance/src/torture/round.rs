@@ -105,6 +105,7 @@ impl<'a> Round<'a> {
         let id = self.ids[side as usize];
         self.ids[side as usize] += 1;
         let rng = self.rng.fork();
+        let unaware = self.plan.mixed && self.rng.bool();
         let (plan, board, canary) = (self.plan, self.board, self.settings.canary);
         let (ends, complain) = (&mut self.ends, &self.complain);
         let pid = fork(|| {
@@ -123,6 +124,11 @@ impl<'a> Round<'a> {
             let result = match side {
                 Side::Writer => {
                     drop(reader);
+                    let writer = if unaware {
+                        writer.into_unaware()
+                    } else {
+                        writer
+                    };
                     worker.write(&writer)
                 }
                 Side::Reader => {
