@@ -29,6 +29,9 @@ struct Args {
     /// A survivor that is told nothing, or moves nothing, for this long hangs
     #[arg(long, default_value_t = 2000)]
     hang_ms: u64,
+    /// No writers that know nothing of standpipe
+    #[arg(long)]
+    aware_only: bool,
     /// Put a defect into the harness, to see that it is detected
     #[arg(long, value_enum)]
     canary: Option<Canary>,
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         most: args.seconds.map(Duration::from_secs),
         seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
         hang_bound: Duration::from_millis(args.hang_ms),
+        aware_only: args.aware_only,
         canary: args.canary,
     };
     let summary = match run(&settings) {

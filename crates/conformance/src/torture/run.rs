@@ -29,6 +29,8 @@ pub struct Settings {
     pub seed: u64,
     /// Who is not told, or moves nothing, within this time hangs.
     pub hang_bound: Duration,
+    /// No writer is unaware of standpipe.
+    pub aware_only: bool,
     /// A defect put in on purpose.
     pub canary: Option<Canary>,
 }
@@ -59,7 +61,8 @@ pub fn run(settings: &Settings) -> anyhow::Result<Summary> {
         summary.kills >= settings.kills || late || !summary.faults.is_empty()
     };
     while !is_over(&summary) {
-        let plan = Plan::new(&mut rng, summary.rounds);
+        let mut plan = Plan::new(&mut rng, summary.rounds);
+        plan.mixed &= !settings.aware_only;
         let round = Round::new(settings, &board, &plan, rng.fork()).context("no pipe")?;
         let outcome = round.run().with_context(|| format!("in {plan:?}"))?;
         summary.rounds += 1;
