@@ -4,7 +4,7 @@
 //! **Roles.** The parent makes the pipe, forks writers and readers, kills one after another, puts
 //! new ones in their place, and in the end kills one side for good. Writers send records, numbered
 //! and checksummed. In some rounds there are writers among them that know nothing of standpipe:
-//! they write to the bare descriptor. Readers check each, and publish it on the [`board`], which all share.
+//! they write to the bare descriptor. Readers check each, and publish it on the `board`, which all share.
 //!
 //! **Framing.** A read takes bytes, not records. With several readers, or readers that are
 //! replaced, all records of a round have one size S <= `PIPE_BUF`, and each read asks for S bytes:
