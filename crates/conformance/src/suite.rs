@@ -33,8 +33,6 @@ pub enum Runs {
     ForkOnly(&'static str),
     /// On the kernel's pipe only, for this reason.
     KernelOnly(&'static str),
-    /// On standpipe only, for this reason.
-    StandpipeOnly(&'static str),
 }
 
 impl Runs {
@@ -43,7 +41,6 @@ impl Runs {
         match self {
             Self::ForkOnly(why) if setting.peers != PeerKind::Fork => Some(why),
             Self::KernelOnly(why) if setting.engine == Engine::Standpipe => Some(why),
-            Self::StandpipeOnly(why) if setting.engine == Engine::Kernel => Some(why),
             _ => None,
         }
     }
@@ -64,7 +61,6 @@ macro_rules! behaviours {
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
     (@fork ($why:literal)) => { $crate::suite::Runs::ForkOnly($why) };
     (@kernel ($why:literal)) => { $crate::suite::Runs::KernelOnly($why) };
-    (@standpipe ($why:literal)) => { $crate::suite::Runs::StandpipeOnly($why) };
 }
 pub(crate) use behaviours;
 
