@@ -49,6 +49,8 @@ pub struct ReaderSide {
     pub lock: RobustLock,
     /// A `tail` seen earlier: at least what it says is queued.
     pub seen_tail: AtomicU64,
+    /// Bytes of the kernel pipe that come before those of the lane.
+    pub kernel_due: AtomicU64,
     pub counts: Counts,
 }
 

@@ -58,6 +58,7 @@ mod wake;
 mod write;
 
 pub use crate::gather::{Gather, Scatter};
+pub use read::OnlyReader;
 pub use wake::Seat;
 
 /// How much is copied before it is published: enough to make the store of the position cheap,
@@ -333,6 +334,11 @@ impl Lane {
     pub fn reset(&mut self) {
         let tail = self.header().tail.0.load(Ordering::Relaxed);
         self.header().head.0.store(tail, Ordering::Relaxed);
+        self.header()
+            .reader
+            .0
+            .kernel_due
+            .store(0, Ordering::Relaxed);
         for side in [Side::Reader, Side::Writer] {
             self.counts(side).reset();
             self.notices(side).reset();

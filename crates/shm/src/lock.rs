@@ -30,10 +30,11 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// a holder is usually busy with.
 const SPIN_TICKS: u64 = 20_000;
 
-/// How long to sleep before looking again, whatever happens.
+/// How long to sleep before looking again, whatever happens: peers are to be told of a death within
+/// 100 milliseconds.
 const RECHECK: Timespec = Timespec {
     tv_sec: 0,
-    tv_nsec: 100_000_000,
+    tv_nsec: 40_000_000,
 };
 
 /// The bits of the word that hold the owner's thread id (`FUTEX_TID_MASK`).
@@ -120,11 +121,15 @@ impl RobustLock {
     /// [`RECHECK`]: the owner may be a stopped process.
     ///
     /// # Errors
-    /// `Interrupted` if a signal handler ran that does not restart calls.
-    pub fn lock_patiently(&self, still_waits: impl Fn() -> bool) -> io::Result<Option<Guard<'_>>> {
+    /// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it.
+    pub fn lock_patiently(
+        &self,
+        restarts: bool,
+        still_waits: impl Fn() -> bool,
+    ) -> io::Result<Option<Guard<'_>>> {
         let me = me();
         let pending = me.list.swap_pending(self.entry());
-        let taken = self.take_patiently(me.tid, still_waits);
+        let taken = self.take_patiently(me.tid, restarts, still_waits);
         if let Ok(Some(owner_died)) = taken {
             return Ok(Some(Guard::link(self, me.list, pending, owner_died)));
         }
@@ -132,7 +137,12 @@ impl RobustLock {
         taken.map(|_| None)
     }
 
-    fn take_patiently(&self, tid: u32, still_waits: impl Fn() -> bool) -> io::Result<Option<bool>> {
+    fn take_patiently(
+        &self,
+        tid: u32,
+        restarts: bool,
+        still_waits: impl Fn() -> bool,
+    ) -> io::Result<Option<bool>> {
         let mut mine = tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
@@ -148,7 +158,7 @@ impl RobustLock {
             }
             match self.wait(seen | futex::WAITERS) {
                 Err(Errno::TIMEDOUT) => return Ok(None),
-                Err(Errno::INTR) if !signals::all_restart() => {
+                Err(Errno::INTR) if !(restarts && signals::all_restart()) => {
                     return Err(io::ErrorKind::Interrupted.into());
                 }
                 // Others may still wait: whoever slept takes the lock with the bit set.

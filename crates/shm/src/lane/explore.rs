@@ -17,7 +17,7 @@ fn lane() -> Arc<Lane> {
 
 /// Sleeps as the ends do, on the bell alone: the kernel pipe has nothing to say here.
 fn sleep(lane: &Lane, side: Side, wanted_bytes: usize) {
-    if let Some(seat) = lane.take_seat(side, wanted_bytes).unwrap() {
+    if let Some(seat) = lane.take_seat(side, wanted_bytes, true).unwrap() {
         if seat.arm(wanted_bytes) {
             seat.bell().wait();
             seat.bell().silence();

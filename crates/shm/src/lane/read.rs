@@ -125,18 +125,24 @@ impl Lane {
         outcome
     }
 
-    /// Runs `action` while no reader is inside, with whether the lane is empty (looked up anew each
-    /// time it asks). For what readers do beside the lane, in an order that all of them agree on.
+    /// Runs `action` while no other reader is inside. For what readers do beside the lane, in an order
+    /// that all of them agree on.
     ///
     /// # Errors
     /// [`LaneError::Lock`].
     pub fn as_only_reader<T>(
         &self,
-        action: impl FnOnce(&dyn Fn() -> bool) -> T,
+        action: impl FnOnce(&OnlyReader<'_>) -> T,
     ) -> Result<T, LaneError> {
         let _guard = self.lock(Side::Reader)?;
-        let is_empty = || self.queued_bytes() == 0;
-        Ok(action(&is_empty))
+        Ok(action(&OnlyReader { lane: self }))
+    }
+
+    /// How many bytes of the kernel pipe come before those of the lane, as last noted.
+    #[inline]
+    #[must_use]
+    pub fn kernel_due_bytes(&self) -> usize {
+        self.header().reader.0.kernel_due.load(Ordering::Relaxed) as usize
     }
 
     /// Runs `action` while no writer is inside.
@@ -146,5 +152,28 @@ impl Lane {
     pub fn as_only_writer<T>(&self, action: impl FnOnce() -> T) -> Result<T, LaneError> {
         let _guard = self.lock(Side::Writer)?;
         Ok(action())
+    }
+}
+
+/// The one reader that is inside ([`Lane::as_only_reader`]).
+pub struct OnlyReader<'a> {
+    lane: &'a Lane,
+}
+
+impl OnlyReader<'_> {
+    /// Whether the lane is empty, looked up anew.
+    #[must_use]
+    pub fn is_lane_empty(&self) -> bool {
+        self.lane.queued_bytes() == 0
+    }
+
+    /// Notes how many bytes of the kernel pipe come before those of the lane from now on.
+    pub fn set_kernel_due(&self, bytes: usize) {
+        self.lane
+            .header()
+            .reader
+            .0
+            .kernel_due
+            .store(bytes as u64, Ordering::Relaxed);
     }
 }

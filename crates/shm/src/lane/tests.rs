@@ -161,7 +161,7 @@ fn nobody_rings_for_a_peer_that_is_awake() {
         (0, 1)
     );
     read(&lane, 3).unwrap();
-    let seat = lane.take_seat(Side::Reader, 1).unwrap().unwrap();
+    let seat = lane.take_seat(Side::Reader, 1, true).unwrap().unwrap();
     assert!(seat.arm(1), "empty: sleep");
     write(&lane, b"abc").unwrap();
     assert!(!seat.arm(1), "three bytes: do not sleep");
@@ -179,7 +179,10 @@ fn a_sleeping_writer_is_woken_for_a_segment_or_for_all_it_wants() {
     let lane = lane(64 << 10); // segments of 16 KiB
     write(&lane, &vec![0; 64 << 10]).unwrap();
     let rings = || lane.stats(Side::Reader).wakeups_sent;
-    let seat = lane.take_seat(Side::Writer, 1 << 20).unwrap().unwrap();
+    let seat = lane
+        .take_seat(Side::Writer, 1 << 20, true)
+        .unwrap()
+        .unwrap();
     assert!(seat.arm(1 << 20));
     read(&lane, 10_000).unwrap();
     assert_eq!(rings(), 0, "neither a segment nor all it wants");
@@ -197,7 +200,7 @@ fn a_sleeping_writer_is_woken_for_a_segment_or_for_all_it_wants() {
 fn variant_a_wakes_at_the_end_of_a_transfer_only() {
     for (wake, rings_midway) in [(Wake::PerSegment, true), (Wake::PerTransfer, false)] {
         let lane = Lane::new(size(64 << 10), wake).unwrap();
-        let seat = lane.take_seat(Side::Reader, 1).unwrap().unwrap();
+        let seat = lane.take_seat(Side::Reader, 1, true).unwrap().unwrap();
         assert!(seat.arm(1));
         let bytes = vec![0; 40 << 10];
         let slices = [IoSlice::new(&bytes)];

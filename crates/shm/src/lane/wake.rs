@@ -17,9 +17,14 @@ impl Lane {
     /// again first. The caller then [arms](Seat::arm), and sleeps if told so.
     ///
     /// # Errors
-    /// `Interrupted` if a signal came that does not restart calls.
-    pub fn take_seat(&self, side: Side, wanted_bytes: usize) -> io::Result<Option<Seat<'_>>> {
-        let guard = self.seat(side).lock_patiently(|| {
+    /// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it.
+    pub fn take_seat(
+        &self,
+        side: Side,
+        wanted_bytes: usize,
+        restarts: bool,
+    ) -> io::Result<Option<Seat<'_>>> {
+        let guard = self.seat(side).lock_patiently(restarts, || {
             // The sentinel may be waiting for more than we do. It leaves the seat when it wakes, so
             // an arm made after we were seen waiting is not lost.
             self.arm(side, wanted_bytes);
@@ -51,7 +56,8 @@ impl Lane {
     #[inline]
     pub(super) fn account(&self, side: Side, moved_bytes: usize) -> Option<Seen> {
         if moved_bytes == 0 {
-            return None;
+            // Somebody may have moved bytes and been killed before it could ring.
+            return self.look_for_sleeper(side.other());
         }
         let counts = self.counts(side);
         add_locked(&counts.bytes, moved_bytes as u64);

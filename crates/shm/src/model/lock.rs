@@ -43,7 +43,11 @@ impl RobustLock {
         })
     }
 
-    pub fn lock_patiently(&self, still_waits: impl Fn() -> bool) -> io::Result<Option<Guard<'_>>> {
+    pub fn lock_patiently(
+        &self,
+        _restarts: bool,
+        still_waits: impl Fn() -> bool,
+    ) -> io::Result<Option<Guard<'_>>> {
         loop {
             let (state, left) = *self.state.lock().unwrap();
             if state == State::Held && !still_waits() {

@@ -5,11 +5,14 @@
 //! kernel pipe has bytes, and the lane is seen empty *after* that, then those bytes are older than
 //! whatever enters the lane later. Readers look at the two under the lane's read lock, one at a
 //! time.
+//!
+//! Once bytes of the kernel pipe had their turn, all that were there by then are *due*: they come
+//! before the lane, however small the reads.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use standpipe_shm::lane::{Lane, Mode, Scatter, Side};
+use standpipe_shm::lane::{Lane, Mode, OnlyReader, Scatter, Side};
 use standpipe_shm::sync::Ordering;
 
 use super::ends::ReadEnd;
@@ -23,7 +26,7 @@ enum Beside {
     End,
     /// Nothing for now.
     Nothing,
-    /// The lane has bytes, which go first.
+    /// The lane has bytes, and it is their turn.
     Lane,
 }
 
@@ -57,7 +60,7 @@ impl ReadEnd {
                 }
                 Beside::Nothing => {
                     if let Some(lane) = self.shared.lane_or_make() {
-                        sleep::sleep(lane, Side::Reader, 1, self.borrow())?;
+                        sleep::sleep(lane, Side::Reader, 1, true, self.borrow())?;
                     }
                 }
                 Beside::Lane => {}
@@ -105,19 +108,18 @@ impl ReadEnd {
     }
 
     fn read_beside(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Beside> {
+        let fd = self.borrow();
         let beside = match self.shared.lane() {
-            Some(lane) => {
-                lane.as_only_reader(|is_empty| look_beside(self.borrow(), slices, is_empty))
-            }
-            None => Ok(look_beside(self.borrow(), slices, &|| true)),
+            Some(lane) => lane.as_only_reader(|only| {
+                look_beside(fd, slices, lane.kernel_due_bytes(), Some(only))
+            }),
+            None => Ok(look_beside(fd, slices, 0, None)),
         };
         let beside = beside.map_err(io::Error::from)??;
         if let Beside::Bytes(bytes) = beside {
             self.count_kernel_bytes(bytes);
             // Who wrote them may do so again: from now on writers of the lane take care.
-            if self.shared.lane().is_some() {
-                self.shared.add_mode(Mode::MIXED);
-            }
+            self.shared.add_mode(Mode::MIXED);
         }
         Ok(beside)
     }
@@ -143,7 +145,7 @@ fn read_lane(
     fd: BorrowedFd<'_>,
     slices: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    if lane.mode(Side::Reader).has(Mode::KERNEL) {
+    if lane.mode(Side::Reader).has(Mode::KERNEL) || lane.kernel_due_bytes() > 0 {
         return Ok(0);
     }
     let bytes = lane.try_read(&mut Scatter::new(slices))?;
@@ -160,25 +162,44 @@ fn notice_unaware_writers(shared: &Shared, lane: &Lane, fd: BorrowedFd<'_>) {
     }
 }
 
-/// Takes bytes from the kernel pipe if those of the lane are all taken.
+/// Takes bytes from the kernel pipe if it is their turn: those that are due, and others once the lane
+/// is empty. What is seen there at such a moment becomes due, so that a small write of somebody
+/// without the lane stays in one piece, even if it is read in several.
 fn look_beside(
     fd: BorrowedFd<'_>,
     slices: &mut [IoSliceMut<'_>],
-    lane_is_empty: &dyn Fn() -> bool,
+    due_bytes: usize,
+    only: Option<&OnlyReader<'_>>,
 ) -> io::Result<Beside> {
-    let input = kernel::input(fd)?;
+    let turn = if due_bytes > 0 {
+        Input::Bytes(due_bytes)
+    } else {
+        kernel::input(fd)?
+    };
     // After the look at the kernel pipe: a writer that left has published all it wrote.
-    if !lane_is_empty() {
+    if due_bytes == 0 && only.is_some_and(|only| !only.is_lane_empty()) {
         return Ok(Beside::Lane);
     }
-    match input {
-        Input::Empty => Ok(Beside::Nothing),
-        Input::End => Ok(Beside::End),
-        Input::Bytes(unread) => match take(fd, slices, unread) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Beside::Nothing),
-            taken => Ok(Beside::Bytes(taken?)),
-        },
+    let Input::Bytes(bytes) = turn else {
+        return Ok(if turn == Input::End {
+            Beside::End
+        } else {
+            Beside::Nothing
+        });
+    };
+    let taken = match take(fd, slices, bytes) {
+        // Somebody without the lane reads as well.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+        taken => taken?,
+    };
+    if let Some(only) = only {
+        only.set_kernel_due(if taken == 0 { 0 } else { bytes - taken });
     }
+    Ok(if taken == 0 {
+        Beside::Nothing
+    } else {
+        Beside::Bytes(taken)
+    })
 }
 
 /// Fills the slices in order with at most `limit` bytes, all of which are there.

@@ -23,10 +23,17 @@ pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize)
 /// has bytes (for a reader), or the last peer is gone.
 ///
 /// # Errors
-/// `Interrupted` if a signal handler ran that does not restart calls (`SA_RESTART`).
-pub fn sleep(lane: &Lane, side: Side, wanted_bytes: usize, fd: BorrowedFd<'_>) -> io::Result<()> {
+/// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it
+/// (`SA_RESTART`).
+pub fn sleep(
+    lane: &Lane,
+    side: Side,
+    wanted_bytes: usize,
+    restarts: bool,
+    fd: BorrowedFd<'_>,
+) -> io::Result<()> {
     patience::recount_processors();
-    let Some(seat) = lane.take_seat(side, wanted_bytes)? else {
+    let Some(seat) = lane.take_seat(side, wanted_bytes, restarts)? else {
         return Ok(());
     };
     if !seat.arm(wanted_bytes) {
@@ -46,7 +53,9 @@ pub fn sleep(lane: &Lane, side: Side, wanted_bytes: usize, fd: BorrowedFd<'_>) -
         seat.bell().silence();
     }
     match result {
-        Err(Errno::INTR) if !signals::all_restart() => Err(io::ErrorKind::Interrupted.into()),
+        Err(Errno::INTR) if !(restarts && signals::all_restart()) => {
+            Err(io::ErrorKind::Interrupted.into())
+        }
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -83,7 +83,9 @@ impl WriteEnd {
         if self.ask_nonblocking()? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        sleep::sleep(lane, Side::Writer, wanted_bytes, self.borrow())?;
+        // A write that has queued something is not restarted: it returns the count.
+        let restarts = source.done_bytes() == 0;
+        sleep::sleep(lane, Side::Writer, wanted_bytes, restarts, self.borrow())?;
         Ok(None)
     }
 
