@@ -132,7 +132,7 @@ impl Family {
     /// When a child failed, died, or said nothing for a minute.
     pub fn run(mut self) -> anyhow::Result<Vec<Numbers>> {
         self.open_gate()?;
-        self.reports()
+        self.finish()
     }
 
     /// Waits until all children are ready, then lets them go.
@@ -149,7 +149,11 @@ impl Family {
         Ok(())
     }
 
-    fn reports(&mut self) -> anyhow::Result<Vec<Numbers>> {
+    /// Returns the reports of children that have been let go.
+    ///
+    /// # Errors
+    /// When a child failed, died, or said nothing for a minute.
+    pub fn finish(mut self) -> anyhow::Result<Vec<Numbers>> {
         let deadline = Instant::now() + PATIENCE;
         let reports = self.children.iter_mut().map(|child| child.hear(deadline));
         // every child is heard before an error is returned: where a reader found the stream
@@ -162,13 +166,11 @@ impl Family {
             }
         }
         let damage = |error: &anyhow::Error| !format!("{error:#}").contains("Broken pipe");
-        match errors
-            .iter()
-            .position(damage)
-            .or_else(|| (!errors.is_empty()).then_some(0))
-        {
-            None => Ok(numbers),
-            Some(worst) => Err(errors.swap_remove(worst)),
+        let telling = errors.iter().position(damage).unwrap_or(0);
+        if errors.is_empty() {
+            Ok(numbers)
+        } else {
+            Err(errors.swap_remove(telling))
         }
     }
 }
@@ -215,12 +217,12 @@ impl Drop for Family {
 }
 
 /// Waits until `fd` has something to read, or its end.
-fn await_readable(fd: impl AsFd, deadline: Instant) -> anyhow::Result<()> {
+pub(crate) fn await_readable(fd: impl AsFd, deadline: Instant) -> anyhow::Result<()> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(left)?;
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
-            Ok(0) => bail!("stuck: nothing for {} s", PATIENCE.as_secs()),
+            Ok(0) => bail!("stuck: it was given up on"),
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
