@@ -182,11 +182,11 @@ mod tests {
         expected.check(&outcome_of("echo same").unwrap()).unwrap();
         expected.check(&outcome_of("echo same").unwrap()).unwrap();
         let error = expected
-            .check(outcome_of("echo sbme").unwrap())
+            .check(&outcome_of("echo sbme").unwrap())
             .unwrap_err();
         assert!(error.to_string().contains("CRC-32"), "{error}");
         let error = expected
-            .check(outcome_of("echo same; exit 1").unwrap())
+            .check(&outcome_of("echo same; exit 1").unwrap())
             .unwrap_err();
         assert!(error.to_string().contains("expected 0"), "{error}");
     }
