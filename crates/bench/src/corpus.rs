@@ -2,7 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 use tempfile::TempDir;
@@ -14,10 +16,13 @@ const SEED_BYTES: usize = 32 << 20;
 /// Files beyond this are data more often than text, and would crowd out the rest.
 const LARGEST_FILE_BYTES: u64 = 1 << 20;
 
-/// A directory of inputs, removed in the end.
+/// A directory of inputs, removed in the end, whatever end that is.
 #[derive(Debug)]
 pub struct Corpus {
+    // in this order they are dropped: what the directory's own destructor removed is no more work
+    // for the janitor
     dir: TempDir,
+    _janitor: Janitor,
     seed: Vec<u8>,
 }
 
@@ -31,6 +36,7 @@ impl Corpus {
             .prefix("standpipe-bench-")
             .tempdir();
         let dir = dir.context("cannot make a temporary directory (TMPDIR says where)")?;
+        let janitor = Janitor::of(dir.path())?;
         let mut seed = Vec::with_capacity(SEED_BYTES);
         for source in SOURCES {
             collect(Path::new(source), &mut seed);
@@ -40,7 +46,11 @@ impl Corpus {
             "no text found in any of {}",
             SOURCES.join(", ")
         );
-        Ok(Self { dir, seed })
+        Ok(Self {
+            dir,
+            _janitor: janitor,
+            seed,
+        })
     }
 
     /// The directory.
@@ -85,6 +95,32 @@ impl Corpus {
             fs::write(&path, part).with_context(|| format!("cannot write {}", path.display()))?;
         }
         Ok(())
+    }
+}
+
+/// A process that waits for this one to end, and then removes a directory: a gigabyte of text is
+/// not to be left behind by an interrupt.
+#[derive(Debug)]
+struct Janitor(Child);
+
+impl Janitor {
+    fn of(dir: &Path) -> anyhow::Result<Self> {
+        let mut command = Command::new("sh");
+        // its standard input ends when the last copy of the other end is gone, that is, when this
+        // process and those that it forked are
+        command
+            .args(["-c", "read -r _; rm -rf -- \"$1\"", "sh"])
+            .arg(dir);
+        // out of the reach of the terminal's interrupt
+        command.stdin(Stdio::piped()).process_group(0);
+        Ok(Self(command.spawn().context("cannot run sh")?))
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _status = self.0.wait();
     }
 }
 
@@ -137,5 +173,15 @@ mod tests {
         );
         drop(corpus);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_janitor_removes_what_an_end_without_destructors_leaves() {
+        let dir = tempfile::tempdir().unwrap();
+        let left = dir.path().join("left");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("text"), "text").unwrap();
+        drop(Janitor::of(&left).unwrap());
+        assert!(!left.exists() && dir.path().exists());
     }
 }

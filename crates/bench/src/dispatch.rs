@@ -80,7 +80,8 @@ fn render(args: &ReportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs suites, shows each one's table when it is done, and writes all results at the end.
+/// Runs suites, shows each one's table when it is done, and writes all results at the end, or up to
+/// the suite that failed.
 fn bench(names: &[&str], options: &Options, flex: Option<&Flex>) -> anyhow::Result<()> {
     if let Some(cpus) = options.cpus {
         processors::confine(cpus)?;

@@ -99,8 +99,7 @@ fn summary(sections: &[Section]) -> Markup {
         div.scroll { table {
             caption { "At a glance: ratios" }
             thead { tr {
-                th { "suite" } th.left { "metric" } th { "geometric mean" }
-                th { "worst case" } th.left { "" } th { "best case" } th.left { "" }
+                th { "suite" } th { "geometric mean" } th { "worst case" } th { "best case" }
             } }
             tbody { @for section in sections { (section.summary()) } }
         } }
@@ -135,11 +134,13 @@ impl Section {
             @for (metric, mean) in means(&pairs) {
                 @let (worst, best) = extremes(metric);
                 tr {
-                    td { a href={ "#" (self.anchor()) } { (self.suite) } " " (self.processors()) }
-                    td.left { (metric) }
-                    (ratio_cell(Some(mean)))
-                    (ratio_cell(Some(worst.0))) td.left.soft { (worst.1) }
-                    (ratio_cell(Some(best.0))) td.left.soft { (best.1) }
+                    td {
+                        a href={ "#" (self.anchor()) } { (self.suite) }
+                        br; small { (metric) " " (self.processors()) }
+                    }
+                    (ratio_cell_of(Some(mean), ""))
+                    (ratio_cell_of(Some(worst.0), worst.1))
+                    (ratio_cell_of(Some(best.0), best.1))
                 }
             }
         }
@@ -348,13 +349,23 @@ fn cells(record: Option<&Record>) -> Markup {
 
 /// A ratio on a ground that says how good it is: the deeper the green, the better; red is worse.
 fn ratio_cell(ratio: Option<f64>) -> Markup {
+    ratio_cell_of(ratio, "")
+}
+
+/// The same, with the case whose ratio it is.
+fn ratio_cell_of(ratio: Option<f64>, case: &str) -> Markup {
     let Some(ratio) = ratio.filter(|ratio| ratio.is_finite()) else {
         return html! { td {} };
     };
     let strength = (ratio.log2().abs() / 3.0).min(1.0);
     let hue = if ratio >= 1.0 { 140 } else { 8 };
     let style = format!("background:hsl({hue} 60% {:.0}%)", 97.0 - 27.0 * strength);
-    html! { td style=(style) { (format!("{ratio:.2}")) } }
+    html! {
+        td style=(style) {
+            (format!("{ratio:.2}"))
+            @if !case.is_empty() { br; small { (case) } }
+        }
+    }
 }
 
 fn title(metric: Metric) -> String {

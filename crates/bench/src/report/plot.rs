@@ -5,9 +5,10 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::table::figure;
 
-/// Units of an SVG's own; the page scales it. Text of 12 of them stays readable on a phone.
+/// Units of an SVG's own; the page scales it. Text of 15 of them (the backend
+/// takes that for the height of a line) stays readable on a phone.
 const WIDTH: i32 = 440;
-const TEXT: u32 = 12;
+const TEXT: u32 = 15;
 /// From one bar to the next, and between groups of them.
 const BAR: i32 = 17;
 const GAP: i32 = 9;
@@ -46,6 +47,11 @@ pub struct Series {
 }
 
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// From a power of ten to a power of ten, both of which get their labels.
+fn decades(lowest: f64, most: f64) -> std::ops::Range<f64> {
+    10_f64.powf(lowest.log10().floor())..10_f64.powf(most.log10().ceil())
+}
 
 /// Horizontal bars, grouped by category.
 #[must_use]
@@ -204,7 +210,7 @@ fn draw_lines(
         .margin_right(14)
         .set_label_area_size(LabelAreaPosition::Left, 52)
         .set_label_area_size(LabelAreaPosition::Bottom, 36)
-        .build_cartesian_2d(-0.2..last + 0.2, (lowest * 0.7..most * 1.4).log_scale())?;
+        .build_cartesian_2d(-0.2..last + 0.2, decades(lowest, most).log_scale())?;
     let name = |x: &f64| {
         let near = |index: usize| (x - index as f64).abs() < 1e-6;
         let mut here = places.iter().enumerate().filter(|(index, _)| near(*index));
@@ -217,7 +223,9 @@ fn draw_lines(
         .bold_line_style(FAINT)
         .axis_style(INK)
         .label_style(text(TEXT - 1))
-        .x_labels(places.len() * 2)
+        .disable_x_mesh()
+        .x_labels(places.len())
+        .y_labels(4)
         .x_label_formatter(&name)
         .x_desc(x_name)
         .y_label_formatter(&|y| figure(*y))
