@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub cpus: Option<usize>,
 
-    /// How often each rival runs [default: 7 with --quick, else 11]
+    /// How often each rival runs [default: 7 with --quick, else 11; 31 for grep]
     ///
     /// With --quick, a suite that would take more than its 40 seconds runs them less often, though
     /// at least three times.

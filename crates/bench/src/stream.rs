@@ -169,4 +169,31 @@ mod tests {
         let error = Flow::of(&[vec![0, 4000]], &[vec![10, 3999]]).unwrap_err();
         assert_eq!(error.to_string(), "4000 bytes were sent, 3999 arrived");
     }
+
+    /// The canary: a reader that gets something else than was sent fails.
+    #[test]
+    fn a_reader_of_damaged_bytes_fails() {
+        let block_bytes = 4096;
+        for (writers, readers) in [(1, 1), (2, 1)] {
+            let stream = Stream {
+                kind: Kind::Kernel,
+                capacity_bytes: 1 << 16,
+                writers,
+                readers,
+                block_bytes,
+                stop: Stop::after(std::time::Duration::ZERO),
+                timed_writes: false,
+            };
+            let receive = |bytes: &[u8]| {
+                let (source, mut sink) = stream.kind.pipe(stream.capacity_bytes).unwrap();
+                sink.write_all(bytes).unwrap();
+                drop(sink);
+                stream.read(source)
+            };
+            let mut bytes = Block::new(0, block_bytes).stamped(0).to_vec();
+            assert_eq!(receive(&bytes).unwrap()[1], block_bytes as u64);
+            bytes[3] ^= 4;
+            assert!(receive(&bytes).is_err(), "{writers}x{readers}");
+        }
+    }
 }

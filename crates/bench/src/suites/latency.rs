@@ -137,3 +137,24 @@ fn pong(mut source: Source, mut sink: Sink) -> anyhow::Result<Numbers> {
     }
     Ok(vec![echoes])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The canary: an echo that is not the echo fails.
+    #[test]
+    fn a_wrong_echo_is_an_error() {
+        for (echoes, right) in [([0xFF, 0xFE], true), ([0xFF, 0xFF], false)] {
+            let (_there, sink) = Kind::Kernel.pipe(4096).unwrap();
+            let (source, mut back) = Kind::Kernel.pipe(4096).unwrap();
+            back.write_all(&echoes).unwrap();
+            drop(back);
+            let stop = Stop {
+                time: Duration::ZERO,
+                bytes: 2,
+            };
+            assert_eq!(ping(sink, source, stop).is_ok(), right, "{echoes:?}");
+        }
+    }
+}

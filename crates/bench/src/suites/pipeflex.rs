@@ -136,3 +136,27 @@ fn write(mut sink: Sink, transfer_bytes: usize, stop: Stop) -> anyhow::Result<Nu
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The canary: a reader that gets something else than was sent fails.
+    #[test]
+    fn a_reader_of_damaged_bytes_fails() {
+        let plan = Plan {
+            compute_us: 0,
+            ..Plan::new(Pace::Quick)
+        };
+        let receive = |bytes: &[u8]| {
+            let (source, mut sink) = Kind::Kernel.pipe(1 << 16).unwrap();
+            sink.write_all(bytes).unwrap();
+            drop(sink);
+            plan.read(source, 2048, 0)
+        };
+        let mut bytes = Block::new(0, 2048).stamped(0).to_vec();
+        assert_eq!(receive(&bytes).unwrap()[1], 2048);
+        bytes[7] ^= 0x40;
+        assert!(receive(&bytes).is_err());
+    }
+}

@@ -58,8 +58,8 @@ impl Sizes {
     #[must_use]
     pub const fn new(pace: Pace) -> Self {
         let (middle_bytes, small_bytes) = match pace {
-            Pace::Quick => (100_000_000, 4_000_000),
-            Pace::Full => (400_000_000, 16_000_000),
+            Pace::Quick => (64_000_000, 10_000_000),
+            Pace::Full => (400_000_000, 40_000_000),
         };
         Self {
             big_bytes: 1_000_000_000,
