@@ -9,6 +9,7 @@ use anyhow::Context;
 use crate::args::{BenchArgs, Command, Flex, Options, ReportArgs};
 use crate::clock::Stop;
 use crate::measure::{Effort, Round, measure, progress_bar};
+use crate::noise::Ticks;
 use crate::pressure::Pressure;
 use crate::record::{Record, read_json, write_json};
 use crate::suites::{self, Pace, bw, create, grep, latency, pipe, pipeflex, run, small};
@@ -89,9 +90,13 @@ fn bench(names: &[&str], options: &Options, flex: Option<&Flex>) -> anyhow::Resu
     let to_stdout = options.json.as_deref() == Some(Path::new("-"));
     let mut results = Vec::new();
     for &name in names {
+        let before = Ticks::now()?;
         let records = suite(name, options, flex)?;
         if !to_stdout {
             println!("{}", table::render(&records));
+        }
+        if let Some(remark) = before.remark_until(Ticks::now()?) {
+            eprintln!("{remark}");
         }
         results.extend(records);
     }
