@@ -17,6 +17,8 @@ use crate::{processors, report, table};
 
 /// Of the 40 seconds that `--quick` promises: the rest is for the last round's fewest runs.
 const QUICK_BUDGET: Duration = Duration::from_secs(32);
+/// How long a quick suite may spend on getting memory.
+const QUICK_FILL: Duration = Duration::from_secs(12);
 /// The file of the published `grep`.
 const GREP_BYTES: usize = 50_000_000;
 
@@ -117,8 +119,9 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
     match name {
         "pipe" => session.run(pipe::Plan::new(pace).rounds()),
         "pipe-memory-pressure" => {
-            let _pressure = Pressure::half_of_memory()?;
-            session.run(pipe::Plan::new(pace).rounds())
+            let hurry = options.quick.then_some(QUICK_FILL);
+            let _pressure = Pressure::half_of_memory(hurry)?;
+            session.run(pipe::Plan::new(pace).hurried().rounds())
         }
         "bw" => session.run(bw::Plan::new(pace).rounds()),
         "pipeflex" => session.run(flexed(pipeflex::Plan::new(pace), flex).rounds()),

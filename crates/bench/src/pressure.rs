@@ -1,6 +1,8 @@
 //! A process that keeps half of the memory busy.
 
-use std::time::Duration;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
@@ -23,59 +25,79 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// Occupies half of the machine's memory, or less where less is free.
+    /// Occupies half of the machine's memory, or less where less is free, or where a virtual
+    /// machine gets its memory from its host so slowly that `patience` ends before.
     ///
     /// # Errors
     /// When memory is too short already, or there can be no further process.
-    pub fn half_of_memory() -> anyhow::Result<Self> {
+    pub fn half_of_memory(patience: Option<Duration>) -> anyhow::Result<Self> {
         let [total, available] = meminfo()?;
         let free = available.saturating_sub(SPARE_BYTES);
         ensure!(
             free >= GO_BYTES,
             "memory pressure: only {available} bytes of memory are free"
         );
-        Self::of((total / 2).min(free))
+        let half = total / 2;
+        let pressure = Self::of(half.min(free), patience)?;
+        if pressure.bytes < half {
+            let [has, wanted] = [pressure.bytes, half].map(|bytes| bytes >> 20);
+            eprintln!("note: {has} MiB of memory are kept busy, half of it would be {wanted} MiB");
+        }
+        Ok(pressure)
     }
 
-    /// Occupies `bytes`; returns when all of them are.
+    /// Occupies `bytes`, or as many as it can before `patience` ends; returns when they are.
     ///
     /// # Errors
     /// When there can be no further process.
-    pub fn of(bytes: usize) -> anyhow::Result<Self> {
+    pub fn of(bytes: usize, patience: Option<Duration>) -> anyhow::Result<Self> {
         let mut family = Family::new()?;
         let (full, report) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let report = family.spawn("memory pressure", report, |report| {
             volunteer_for_the_oom_killer();
             let mut memory = vec![0_u8; bytes];
-            touch(&mut memory, 1, Duration::ZERO);
-            rustix::io::write(&report, b"f")?;
+            let deadline = patience.map(|patience| Instant::now() + patience);
+            let filled = fill(&mut memory, deadline);
+            File::from(report).write_all(&filled.to_ne_bytes())?;
             for turn in (0..=u8::MAX).cycle() {
-                touch(&mut memory, turn, PAUSE);
+                for go in memory[..filled].chunks_mut(GO_BYTES) {
+                    touch(go, turn);
+                    std::thread::sleep(PAUSE);
+                }
             }
             Ok(Vec::new())
         })?;
         drop(report);
         family.open_gate()?;
-        let filled = rustix::io::retry_on_intr(|| rustix::io::read(&full, &mut [0; 1]))?;
-        ensure!(
-            filled == 1,
-            "memory pressure: the process that takes {bytes} bytes died"
-        );
+        let mut filled = [0; size_of::<usize>()];
+        File::from(full).read_exact(&mut filled).with_context(|| {
+            format!("memory pressure: the process that takes {bytes} bytes died")
+        })?;
         Ok(Self {
             _family: family,
-            bytes,
+            bytes: usize::from_ne_bytes(filled),
         })
     }
 }
 
-fn touch(memory: &mut [u8], value: u8, pause: Duration) {
+/// Touches all of `memory` for the first time, or as much as it can; says how much.
+fn fill(memory: &mut [u8], deadline: Option<Instant>) -> usize {
+    let mut filled = 0;
     for go in memory.chunks_mut(GO_BYTES) {
-        for page in go.chunks_mut(PAGE_BYTES) {
-            page[0] = value;
+        if deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            break;
         }
-        std::hint::black_box(&go);
-        std::thread::sleep(pause);
+        touch(go, 1);
+        filled += go.len();
     }
+    filled
+}
+
+fn touch(memory: &mut [u8], value: u8) {
+    for page in memory.chunks_mut(PAGE_BYTES) {
+        page[0] = value;
+    }
+    std::hint::black_box(&memory);
 }
 
 /// Where memory runs out after all, this process is to go first. Not being allowed to say so is no
@@ -99,6 +121,15 @@ fn meminfo() -> anyhow::Result<[usize; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn filling_stops_in_time_and_says_how_far_it_came() {
+        let mut memory = vec![0; 100_000];
+        assert_eq!(fill(&mut memory, None), 100_000);
+        assert!(memory.iter().step_by(PAGE_BYTES).all(|&byte| byte == 1));
+        let passed = Instant::now().checked_sub(Duration::from_secs(1));
+        assert_eq!(fill(&mut memory, passed), 0);
+    }
 
     #[test]
     fn the_machine_has_memory_and_some_of_it_is_available() {

@@ -256,7 +256,7 @@ fn pressure() -> anyhow::Result<()> {
         Ok(std::fs::read_to_string(path)?.split_whitespace().count())
     };
     let before = children()?;
-    let pressure = Pressure::of(64 << 20)?;
+    let pressure = Pressure::of(64 << 20, None)?;
     ensure!(
         pressure.bytes == 64 << 20 && children()? == before + 1,
         "no process took memory"
