@@ -96,7 +96,7 @@ fn sections(records: &[Record]) -> Vec<Section> {
 /// A line for each suite and metric, with its mean, worst and best case.
 fn summary(sections: &[Section]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll { table.glance {
             caption { "At a glance: ratios" }
             thead { tr {
                 th { "suite" } th { "geometric mean" } th { "worst case" } th { "best case" }
