@@ -7,8 +7,9 @@ use maud::{Markup, PreEscaped, html};
 
 use super::plot::{self, Mark, Series};
 use super::published;
+use super::section::ratio_cell;
 use crate::record::{Engine, Record};
-use crate::table::pairs;
+use crate::table::{Pair, pairs};
 
 /// Case names of the wake-ups.
 const VARIANTS: [&str; 2] = ["A", "A+B"];
@@ -66,7 +67,7 @@ pub fn render(suite: &str, cpus: Option<usize>, records: &[Record]) -> Option<Ma
         pairs
             .iter()
             .find(|pair| at(&pair.ours.case, place))
-            .map(super::Pair::ratio)
+            .map(Pair::ratio)
     };
     let value = |engine: Engine, place: Place<'_>| {
         records
@@ -164,7 +165,7 @@ fn heat<'a>(
                     tr {
                         th { (transfer_kib) " KiB" }
                         @for &pipe_kib in pipes {
-                            (super::ratio_cell(ratio(Place { transfer_kib, pipe_kib, variant })))
+                            (ratio_cell(ratio(Place { transfer_kib, pipe_kib, variant })))
                         }
                     }
                 }
