@@ -54,7 +54,7 @@ pub struct Effort {
 }
 
 /// Below this a median says nothing.
-const FEWEST_RUNS: usize = 3;
+pub const FEWEST_RUNS: usize = 3;
 
 /// Runs all rounds of a suite.
 ///
