@@ -1,0 +1,176 @@
+//! The pipes under test, behind one face, so that each benchmark is written once.
+
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+
+use anyhow::{Context, ensure};
+use standpipe::pipe::{self, Wake};
+
+use crate::record::Engine;
+
+/// Which pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The kernel's.
+    Kernel,
+    /// Ours, with its peers woken so.
+    Standpipe(Wake),
+}
+
+impl Kind {
+    /// The rivals of a benchmark that does not vary the wake-ups, in the order they are run.
+    pub const RIVALS: [Self; 2] = [Self::Kernel, Self::Standpipe(Wake::PerSegment)];
+
+    /// The engine under which results are filed.
+    #[must_use]
+    pub const fn engine(self) -> Engine {
+        match self {
+            Self::Kernel => Engine::Kernel,
+            Self::Standpipe(_) => Engine::Standpipe,
+        }
+    }
+
+    /// A pipe that holds exactly `capacity_bytes`, a power of two of pages.
+    ///
+    /// # Errors
+    /// When the pipe cannot be had, or not of that capacity: rivals of different sizes would not
+    /// be rivals.
+    pub fn pipe(self, capacity_bytes: usize) -> anyhow::Result<(Source, Sink)> {
+        let (source, sink) = match self {
+            Self::Kernel => kernel_pipe(Some(capacity_bytes))?,
+            Self::Standpipe(wake) => {
+                let builder = pipe::Builder::new()
+                    .capacity_bytes(capacity_bytes)
+                    .wake(wake);
+                let (reader, writer) = builder.build().context("cannot make a standpipe")?;
+                (Source::Standpipe(reader), Sink::Standpipe(writer))
+            }
+        };
+        let given = source.capacity_bytes()?;
+        ensure!(
+            given == capacity_bytes,
+            "{}: asked for a pipe of {capacity_bytes} bytes, it holds {given}; \
+             is the user over a limit in /proc/sys/fs/pipe-*?",
+            self.engine()
+        );
+        Ok((source, sink))
+    }
+
+    /// A pipe as it comes, with nothing set.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn default_pipe(self) -> anyhow::Result<(Source, Sink)> {
+        match self {
+            Self::Kernel => kernel_pipe(None),
+            Self::Standpipe(_) => {
+                let (reader, writer) = pipe::pipe().context("cannot make a standpipe")?;
+                Ok((Source::Standpipe(reader), Sink::Standpipe(writer)))
+            }
+        }
+    }
+}
+
+/// A pipe of the kernel, set to `capacity_bytes` (`fcntl(2)`, `F_SETPIPE_SZ`).
+fn kernel_pipe(capacity_bytes: Option<usize>) -> anyhow::Result<(Source, Sink)> {
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .context("cannot make a pipe of the kernel")?;
+    if let Some(bytes) = capacity_bytes {
+        rustix::pipe::fcntl_setpipe_size(&writer, bytes)
+            .with_context(|| format!("cannot set a pipe of the kernel to {bytes} bytes"))?;
+    }
+    Ok((Source::Kernel(reader), Sink::Kernel(writer)))
+}
+
+/// The end to read from.
+#[derive(Debug)]
+pub enum Source {
+    /// Of a pipe of the kernel.
+    Kernel(OwnedFd),
+    /// Of one of ours.
+    Standpipe(pipe::ReadEnd),
+}
+
+/// The end to write to.
+#[derive(Debug)]
+pub enum Sink {
+    /// Of a pipe of the kernel.
+    Kernel(OwnedFd),
+    /// Of one of ours.
+    Standpipe(pipe::WriteEnd),
+}
+
+impl Source {
+    /// How many bytes the pipe holds.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn capacity_bytes(&self) -> io::Result<usize> {
+        match self {
+            Self::Kernel(fd) => Ok(rustix::pipe::fcntl_getpipe_size(fd)?),
+            Self::Standpipe(end) => Ok(end.capacity_bytes()),
+        }
+    }
+
+    /// Fills `buf`, or less at the end of the stream; says how much.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_full(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buf.len() {
+            match io::Read::read(self, &mut buf[filled..])? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl io::Read for Source {
+    #[inline]
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(fd) => Ok(rustix::io::read(&*fd, buf)?),
+            Self::Standpipe(end) => end.read(buf),
+        }
+    }
+}
+
+impl Write for Sink {
+    #[inline]
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Kernel(fd) => Ok(rustix::io::write(&*fd, buf)?),
+            Self::Standpipe(end) => end.write(buf),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_makes_pipes_of_the_asked_capacity_that_carry_bytes() {
+        for kind in Kind::RIVALS {
+            for capacity in [4096, 65536, 1 << 20] {
+                let (mut source, mut sink) = kind.pipe(capacity).unwrap();
+                assert_eq!(source.capacity_bytes().unwrap(), capacity, "{kind:?}");
+                sink.write_all(b"through").unwrap();
+                drop(sink);
+                let mut buf = [0; 16];
+                assert_eq!(source.read_full(&mut buf).unwrap(), 7, "{kind:?}");
+                assert_eq!(&buf[..7], b"through");
+                assert_eq!(source.read(&mut buf).unwrap(), 0, "{kind:?}: end of file");
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The suites, one a file.
+//!
+//! Each has a plan, a value that says what to run and how long, and makes of it rounds for
+//! [`crate::measure`].
+
+pub mod bw;
+pub mod create;
+pub mod grep;
+pub mod latency;
+pub mod pipe;
+pub mod pipeflex;
+pub mod run;
+pub mod small;
+
+/// How much time to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// At most 40 seconds a suite.
+    Quick,
+    /// Long enough for figures to publish.
+    Full,
+}
+
+/// Name and description of each suite, in the order in which they are listed and reported.
+pub const ALL: [(&str, &str); 9] = [
+    (
+        "pipe",
+        "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
+    ),
+    (
+        "pipe-memory-pressure",
+        "the same while half of the machine's memory is kept busy",
+    ),
+    (
+        "bw",
+        "one writer, one reader; transfers of 2 to 32 KiB through pipes of 4 to 32 KiB",
+    ),
+    (
+        "pipeflex",
+        "a writer that never pauses, a reader that computes after each transfer",
+    ),
+    (
+        "grep",
+        "cat of 50 MB into a grep that finds nothing: sh, standpipe run, an aware cat",
+    ),
+    (
+        "small",
+        "messages of 16 to 4096 bytes from one writer to one reader",
+    ),
+    (
+        "latency",
+        "ping-pong of one byte: processors free, and both processes on one",
+    ),
+    (
+        "create",
+        "making and closing a pipe, with 1 KiB carried and idle",
+    ),
+    (
+        "run",
+        "ten pipelines of ordinary programs: sh -c against standpipe run",
+    ),
+];

@@ -1,0 +1,311 @@
+//! Each suite once, very small, with both engines: does it run, and does it yield what it says?
+//!
+//! The suites fork, so nothing else may run in this process: the tests run one after the other on
+//! the main thread, in a harness of their own.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use indicatif::ProgressBar;
+use libtest_mimic::{Arguments, Failed, Trial};
+use standpipe_bench::clock::Stop;
+use standpipe_bench::compute::Speed;
+use standpipe_bench::engine::Kind;
+use standpipe_bench::family::Family;
+use standpipe_bench::measure::{Effort, Round, measure};
+use standpipe_bench::pressure::Pressure;
+use standpipe_bench::record::{Engine, Metric, Record};
+use standpipe_bench::suites::{bw, create, grep, latency, pipe, pipeflex, run, small};
+
+type Test = fn() -> anyhow::Result<()>;
+
+const BRIEF: Stop = Stop::after(Duration::from_millis(2));
+
+fn main() {
+    let arguments = Arguments {
+        test_threads: Some(1),
+        ..Arguments::from_args()
+    };
+    let tests: [(&str, Test); 13] = [
+        ("pipe", pipe_suite),
+        ("bw", bw_suite),
+        ("pipeflex", pipeflex_suite),
+        ("small", small_suite),
+        ("latency", latency_suite),
+        ("create", create_suite),
+        ("grep", grep_suite),
+        ("run", run_suite),
+        ("run_with_a_runner_that_damages_its_output", damaged_run),
+        ("memory_pressure_ends_with_its_guard", pressure),
+        ("a_failing_child_fails_its_family", failing_child),
+        ("a_killed_child_fails_its_family", killed_child),
+        (
+            "damage_is_told_rather_than_its_consequence",
+            damage_before_consequence,
+        ),
+    ];
+    let trial = |(name, test): (&str, Test)| {
+        Trial::test(name, move || {
+            test().map_err(|error| Failed::from(format!("{error:#}")))
+        })
+    };
+    libtest_mimic::run(&arguments, tests.map(trial).into()).exit();
+}
+
+/// Runs the rounds once.
+fn once(rounds: Vec<Round<'_>>) -> anyhow::Result<Vec<Record>> {
+    measure(
+        "smoke",
+        rounds,
+        Effort {
+            runs: 1,
+            budget: None,
+        },
+        &ProgressBar::hidden(),
+    )
+}
+
+/// Both engines must have a plausible figure of each metric in each case, and nothing else.
+fn expect(
+    records: &[Record],
+    rival: Engine,
+    cases: &[&str],
+    metrics: &[Metric],
+) -> anyhow::Result<()> {
+    ensure!(
+        records.len() == 2 * cases.len() * metrics.len(),
+        "{} records, expected those of {cases:?}",
+        records.len()
+    );
+    for (case, metric, engine) in cases.iter().flat_map(|case| {
+        metrics
+            .iter()
+            .flat_map(move |m| [rival, Engine::Standpipe].map(|e| (case, m, e)))
+    }) {
+        let found = records
+            .iter()
+            .find(|r| r.case == **case && r.metric == *metric && r.engine == engine)
+            .with_context(|| format!("no {metric} of {engine} in case {case}"))?;
+        let plausible = found.value.is_finite() && found.value > 0.0;
+        ensure!(plausible && found.runs == [found.value], "{found:?}");
+    }
+    Ok(())
+}
+
+fn pipe_suite() -> anyhow::Result<()> {
+    let plan = pipe::Plan {
+        cells: vec![(1, 1), (2, 5)],
+        block_bytes: 64 << 10,
+        capacity_bytes: 1 << 20,
+        stop: BRIEF,
+    };
+    let metrics = [Metric::MbPerS, Metric::AvgNs, Metric::P50Ns, Metric::P99Ns];
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &["1x1", "2x5"],
+        &metrics,
+    )
+}
+
+fn bw_suite() -> anyhow::Result<()> {
+    let plan = bw::Plan {
+        transfers_kib: vec![6],
+        pipes_kib: vec![4, 8],
+        stop: Stop {
+            time: Duration::ZERO,
+            bytes: 100_000,
+        },
+    };
+    let cases = [
+        "ts6k-pipe4k-A",
+        "ts6k-pipe4k-A+B",
+        "ts6k-pipe8k-A",
+        "ts6k-pipe8k-A+B",
+    ];
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &cases,
+        &[Metric::MbPerS],
+    )
+}
+
+fn pipeflex_suite() -> anyhow::Result<()> {
+    let plan = pipeflex::Plan {
+        transfers_kib: vec![2],
+        pipes_kib: vec![8],
+        children: 4,
+        compute_us: 5,
+        stop: BRIEF,
+        speed: Speed::measure(),
+    };
+    let cases = ["ts2k-pipe8k-A", "ts2k-pipe8k-A+B"];
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &cases,
+        &[Metric::MbPerS],
+    )
+}
+
+fn small_suite() -> anyhow::Result<()> {
+    let plan = small::Plan {
+        sizes_bytes: vec![16, 64, 512, 4096],
+        stop: BRIEF,
+    };
+    let cases = ["16", "64", "512", "4096"];
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &cases,
+        &[Metric::AvgNs, Metric::MbPerS],
+    )
+}
+
+fn latency_suite() -> anyhow::Result<()> {
+    let plan = latency::Plan {
+        free: true,
+        stop: BRIEF,
+    };
+    let metrics = [Metric::P50Ns, Metric::P99Ns];
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &["free", "shared"],
+        &metrics,
+    )
+}
+
+fn create_suite() -> anyhow::Result<()> {
+    let plan = create::Plan { stop: BRIEF };
+    expect(
+        &once(plan.rounds())?,
+        Engine::Kernel,
+        &["1kib", "idle"],
+        &[Metric::AvgNs],
+    )
+}
+
+/// A program that is called as `standpipe run --quiet -- PIPELINE` and does `script` with it: the
+/// suites are under test here, not the command.
+fn runner(dir: &Path, script: &str) -> anyhow::Result<PathBuf> {
+    let path = dir.join("standpipe");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n"))?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
+    Ok(path)
+}
+
+const SIZES: run::Sizes = run::Sizes {
+    big_bytes: 300_000,
+    middle_bytes: 200_000,
+    small_bytes: 200_000,
+};
+const HONEST: &str = "[ \"$1 $2 $3\" = 'run --quiet --' ] && exec sh -c \"$4\"";
+
+fn grep_suite() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plan = grep::Plan::new(500_000, runner(dir.path(), HONEST)?)?;
+    expect(
+        &once(plan.rounds())?,
+        Engine::Shell,
+        &["run", "aware-cat"],
+        &[Metric::WallS],
+    )
+}
+
+fn run_suite() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plan = run::Plan::new(SIZES, runner(dir.path(), HONEST)?)?;
+    let records = once(plan.rounds())?;
+    ensure!(
+        records.len() == 20,
+        "{} records, expected ten pipelines",
+        records.len()
+    );
+    let cases = records
+        .iter()
+        .map(|record| record.case.as_str())
+        .collect::<Vec<_>>();
+    let cases = cases
+        .chunks_exact(2)
+        .map(|pair| pair[0])
+        .collect::<Vec<_>>();
+    expect(&records, Engine::Shell, &cases, &[Metric::WallS])
+}
+
+fn damaged_run() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plan = run::Plan::new(SIZES, runner(dir.path(), "sh -c \"$4\" | tr 1 2")?)?;
+    let error = format!(
+        "{:#}",
+        once(plan.rounds()).err().context("damage went unseen")?
+    );
+    ensure!(
+        error.contains("CRC-32") && error.contains("standpipe"),
+        "{error}"
+    );
+    Ok(())
+}
+
+fn pressure() -> anyhow::Result<()> {
+    let children = || -> anyhow::Result<usize> {
+        let path = "/proc/thread-self/children";
+        Ok(std::fs::read_to_string(path)?.split_whitespace().count())
+    };
+    let before = children()?;
+    let pressure = Pressure::of(64 << 20, None)?;
+    ensure!(
+        pressure.bytes == 64 << 20 && children()? == before + 1,
+        "no process took memory"
+    );
+    drop(pressure);
+    ensure!(
+        children()? == before,
+        "the process that takes memory is still there"
+    );
+    Ok(())
+}
+
+fn failing_child() -> anyhow::Result<()> {
+    let mut family = Family::new()?;
+    family.spawn("good", (), |()| Ok(vec![1, 2, 3]))?;
+    family.spawn("bad", (), |()| anyhow::bail!("did not feel like it"))?;
+    let error = format!("{:#}", family.run().err().context("no error")?);
+    ensure!(error == "bad: did not feel like it", "{error}");
+    Ok(())
+}
+
+fn killed_child() -> anyhow::Result<()> {
+    let mut family = Family::new()?;
+    family.spawn("victim", (), |()| {
+        let me = rustix::process::getpid();
+        rustix::process::kill_process(me, rustix::process::Signal::KILL)?;
+        Ok(Vec::new())
+    })?;
+    let error = format!("{:#}", family.run().err().context("no error")?);
+    ensure!(error == "victim: died without a word", "{error}");
+    Ok(())
+}
+
+/// A reader that finds damage closes its end, and its writer fails as well, with EPIPE.
+fn damage_before_consequence() -> anyhow::Result<()> {
+    let ends = Kind::Kernel.pipe(4096)?;
+    let mut family = Family::new()?;
+    let ends = family.spawn("writer", ends, |(source, mut sink)| {
+        drop(source);
+        loop {
+            std::io::Write::write_all(&mut sink, &[0; 4096])?;
+        }
+    })?;
+    let ends = family.spawn("reader", ends, |(source, sink)| {
+        drop((source, sink));
+        anyhow::bail!("damaged")
+    })?;
+    drop(ends);
+    let error = format!("{:#}", family.run().err().context("no error")?);
+    ensure!(error == "reader: damaged", "{error}");
+    Ok(())
+}
