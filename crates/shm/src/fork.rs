@@ -40,11 +40,31 @@ pub fn watch(hooks: Hooks) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let _ = HOOKS.set(hooks);
+        let _ = PID_NAMESPACE.set(pid_namespace());
         // SAFETY: the three handlers are functions that live for ever.
         let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
         // Without memory for this note there is none for pipes either.
         assert_eq!(status, 0, "pthread_atfork: out of memory");
     });
+}
+
+/// Whether this process has left the pid namespace that it was in when its forks were first watched.
+/// Thread ids, which robust locks are made of, then mean something else here.
+pub fn is_in_other_pid_namespace() -> bool {
+    *PID_NAMESPACE.get_or_init(pid_namespace) != pid_namespace()
+}
+
+static PID_NAMESPACE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
+
+/// See `pid_namespaces(7)`.
+fn pid_namespace() -> Option<u64> {
+    Some(rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino)
+}
+
+/// Closes a descriptor that a child inherited and has no owner in it.
+pub fn close(fd: std::os::fd::RawFd) {
+    // SAFETY: its owner was a thread of the parent, which does not exist in the child.
+    unsafe { rustix::io::close(fd) };
 }
 
 extern "C" fn prepare() {

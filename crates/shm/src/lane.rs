@@ -84,6 +84,8 @@ impl From<LaneError> for io::Error {
         let kind = match &error {
             LaneError::Corrupted(_) => io::ErrorKind::InvalidData,
             LaneError::Lock(LockError::Reentered) => io::ErrorKind::Deadlock,
+            #[cfg(not(loom))]
+            LaneError::Lock(LockError::NoList) => io::ErrorKind::Unsupported,
             LaneError::Memory(_) => io::ErrorKind::OutOfMemory,
         };
         Self::new(kind, error)
@@ -97,11 +99,11 @@ pub struct Mode(u32);
 impl Mode {
     /// Everybody uses the lane.
     pub const LANE: Self = Self(0);
-    /// Somebody who does not know the lane may write to the kernel pipe: writers see to it that
-    /// their bytes do not overtake those.
-    pub const MIXED: Self = Self(1);
-    /// Somebody who does not know the lane may read from the kernel pipe: all bytes go there.
-    pub const KERNEL: Self = Self(2);
+    /// Somebody who does not know the lane takes part: all writers use the kernel pipe from now on.
+    /// What is in the lane is older than what they write there.
+    pub const KERNEL: Self = Self(1);
+    /// Somebody who does not know the lane reads: what is in the lane has to move.
+    pub const BARE_READER: Self = Self(2);
 
     /// Whether all bits of `other` are set.
     #[must_use]
@@ -246,13 +248,15 @@ impl Lane {
 
     /// Adds to the mode, for both sides, and has the sleepers look.
     pub fn add_mode(&self, mode: Mode) {
-        for side in [Side::Reader, Side::Writer] {
+        // Writers first: killed in between, readers still look at both sources.
+        for side in [Side::Writer, Side::Reader] {
             // Release pairs with the Acquire in `mode`: what was done before is seen after.
             self.notices(side)
                 .mode
                 .fetch_or(mode.bits(), Ordering::Release);
-            self.bell(side).ring();
         }
+        self.bell(Side::Writer).ring();
+        self.bell(Side::Reader).ring();
     }
 
     /// An end of `side` was closed: a hint for the other side to ask the kernel who is left.

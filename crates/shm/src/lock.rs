@@ -62,6 +62,9 @@ pub enum LockError {
     /// This thread holds it: a signal handler used the pipe whose call it interrupted.
     #[error("this thread is inside a call on the same pipe (called from a signal handler?)")]
     Reentered,
+    /// This thread was made without the C library, which registers a list of locks for each.
+    #[error("this thread has no list of robust locks (made by a raw clone?)")]
+    NoList,
 }
 
 impl RobustLock {
@@ -72,6 +75,9 @@ impl RobustLock {
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_>, LockError> {
         let me = me();
+        if !me.list.is_there() {
+            return Err(LockError::NoList);
+        }
         // Tells the kernel which lock this thread is about to take.
         let pending = me.list.swap_pending(self.entry());
         // Acquire pairs with the Release in Guard::drop: what the last holder wrote is seen.
@@ -128,6 +134,9 @@ impl RobustLock {
         still_waits: impl Fn() -> bool,
     ) -> io::Result<Option<Guard<'_>>> {
         let me = me();
+        if !me.list.is_there() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let pending = me.list.swap_pending(self.entry());
         let taken = self.take_patiently(me.tid, restarts, still_waits);
         if let Ok(Some(owner_died)) = taken {

@@ -50,7 +50,7 @@ thread_local! {
 /// Whether this thread's locks can be robust: the C library registered a list of the layout that
 /// our locks have. Without it there must be no lane.
 pub fn is_supported() -> bool {
-    !me().list.first.is_null()
+    me().list.is_there()
 }
 
 /// This thread.
@@ -107,10 +107,16 @@ fn registered_list() -> ThreadList {
 /// The order of these accesses is for the kernel, which looks when the thread is dead: program order
 /// is what it sees, and the compiler must not change it.
 impl ThreadList {
+    /// Whether this thread has one. Without it, nothing below may be called.
+    #[inline]
+    pub fn is_there(self) -> bool {
+        !self.first.is_null()
+    }
+
     #[inline]
     pub fn first(self) -> u64 {
-        // SAFETY: this thread's own list (see `registered_list`), of which lanes make sure
-        // (`is_supported`); nobody else touches it while the thread lives.
+        // SAFETY: this thread's own list (see `registered_list`), which the locks make sure of
+        // (`is_there`); nobody else touches it while the thread lives.
         unsafe { ptr::read_volatile(self.first) }
     }
 

@@ -6,15 +6,14 @@
 
 /// Whether every handler that this process has installed asks for interrupted calls to be
 /// restarted. With handlers of both kinds nobody can tell which one ran; then the answer is no, and
-/// the caller sees `EINTR`, as it must expect to.
+/// the caller sees `EINTR`, as it must expect to. Without any, it was a signal of the C library's own,
+/// which restarts.
 #[must_use]
 pub fn all_restart() -> bool {
-    let may_have_run = |signal: &i32| !FAULTS.contains(signal);
-    let mut handlers = (1..=libc::SIGRTMAX())
-        .filter(may_have_run)
+    (1..=libc::SIGRTMAX())
+        .filter(|signal| !FAULTS.contains(signal))
         .filter_map(handler_flags)
-        .peekable();
-    handlers.peek().is_some() && handlers.all(|flags| flags & libc::SA_RESTART != 0)
+        .all(|flags| flags & libc::SA_RESTART != 0)
 }
 
 /// Signals of a thread's own faults: they do not interrupt a sleep. (Rust's runtime installs

@@ -245,10 +245,11 @@ fn unaware_write_stays_whole_beside_a_write_that_waited(s: Setting) {
     // Room for the unaware bytes and not for the aware ones, on the kernel's pipe as well.
     let queued = pattern(CAPACITY - 100);
     assert_eq!(w.write(&queued), Ok(queued.len()));
-    let unaware = w.try_clone().into_unaware();
+    let still_aware = w.try_clone();
     let writer = s.spawn(w, |w| w.write(&[b'+'; PIPE_BUF]));
     writer.until_asleep();
     writer.stop();
+    let unaware = still_aware.into_unaware();
     assert_eq!(unaware.write(b"unaware"), Ok(7));
     drop(unaware);
     assert!(r.read_exactly(queued.len()) == queued);

@@ -161,12 +161,6 @@ pub struct OnlyReader<'a> {
 }
 
 impl OnlyReader<'_> {
-    /// Whether the lane is empty, looked up anew.
-    #[must_use]
-    pub fn is_lane_empty(&self) -> bool {
-        self.lane.queued_bytes() == 0
-    }
-
     /// Notes how many bytes of the kernel pipe come before those of the lane from now on.
     pub fn set_kernel_due(&self, bytes: usize) {
         self.lane

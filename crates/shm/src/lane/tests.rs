@@ -224,7 +224,7 @@ fn a_used_lane_is_as_new_after_a_reset() {
     let mut lane = lane(8192);
     for _ in 0..5 {
         write(&lane, &[1; 3000]).unwrap();
-        lane.add_mode(Mode::MIXED);
+        lane.add_mode(Mode::KERNEL);
         lane.note_departure(Side::Reader);
         lane.reset();
         assert_eq!(lane.queued_bytes(), 0);

@@ -2,14 +2,17 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
 
 use standpipe_core::size::PipeSize;
+use standpipe_shm::sync::{AtomicU32, Ordering};
 
 /// The environment variable that sets the default size of a process: `"Po So"`.
 pub const SETTING_ENV: &str = "STANDPIPE_PIPE_SZ";
 
-static DEFAULT: RwLock<Option<PipeSize>> = RwLock::new(None);
+/// `Po` and `So` in a byte each, and a bit that says so. No lock, which a fork could find held.
+static DEFAULT: AtomicU32 = AtomicU32::new(UNSET);
+const UNSET: u32 = 0;
+const SET: u32 = 1 << 16;
 
 /// The size of pipes made without one: what [`set_default`] said, else the environment
 /// (`STANDPIPE_PIPE_SZ="Po So"`), else the user's [settings file](settings_path), else
@@ -17,21 +20,21 @@ static DEFAULT: RwLock<Option<PipeSize>> = RwLock::new(None);
 /// and what is no size in them is passed over.
 #[must_use]
 pub fn default_size() -> PipeSize {
-    if let Some(size) = *DEFAULT.read().unwrap_or_else(PoisonError::into_inner) {
-        return size;
+    let word = DEFAULT.load(Ordering::Relaxed);
+    if word != UNSET {
+        let [order, segment_shift, ..] = word.to_le_bytes();
+        return PipeSize::new(order, segment_shift).unwrap_or_default();
     }
-    let mut default = DEFAULT.write().unwrap_or_else(PoisonError::into_inner);
-    *default.get_or_insert_with(|| {
-        from_surroundings(
-            std::env::var(SETTING_ENV).ok().as_deref(),
-            settings_path().as_deref(),
-        )
-    })
+    let environment = std::env::var(SETTING_ENV).ok();
+    let size = from_surroundings(environment.as_deref(), settings_path().as_deref());
+    set_default(size);
+    size
 }
 
 /// Sets the size of the pipes that this process makes from now on.
 pub fn set_default(size: PipeSize) {
-    *DEFAULT.write().unwrap_or_else(PoisonError::into_inner) = Some(size);
+    let word = u32::from_le_bytes([size.order(), size.segment_shift(), 0, 0]) | SET;
+    DEFAULT.store(word, Ordering::Relaxed);
 }
 
 /// The file with the user's default, one line `Po So`: `standpipe/pipe_sz` in `$XDG_CONFIG_HOME`,

@@ -166,7 +166,8 @@ macro_rules! end {
             }
         }
 
-        /// Hands the descriptor on to code that does not know the lane.
+        /// Hands the descriptor on to code that does not know the lane. Panics if bytes are queued and
+        /// can't be moved into the kernel pipe: [`ReadEnd::try_into_fd`] says so instead.
         impl From<$end> for OwnedFd {
             fn from(end: $end) -> OwnedFd {
                 end.hand_over()
@@ -198,9 +199,20 @@ end! {
 }
 
 impl ReadEnd {
-    fn hand_over(mut self) -> OwnedFd {
-        handover::give_reader_away(&self.shared, self.borrow());
-        self.fd.take().expect("taken here only")
+    /// Hands the descriptor on to code that does not know the lane. Bytes that are queued move into
+    /// the kernel pipe.
+    ///
+    /// # Errors
+    /// When they can't: no `/proc`, no descriptor left, or the pipe may not be opened any more
+    /// (after `setuid`).
+    pub fn try_into_fd(mut self) -> io::Result<OwnedFd> {
+        handover::give_reader_away(&self.shared, self.borrow())?;
+        self.fd.take().ok_or_else(|| Errno::BADF.into())
+    }
+
+    fn hand_over(self) -> OwnedFd {
+        self.try_into_fd()
+            .expect("queued bytes can be moved into the kernel pipe")
     }
 }
 

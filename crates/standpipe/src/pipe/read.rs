@@ -1,13 +1,12 @@
 //! Reading: from the lane, and from the kernel pipe beside it.
 //!
-//! Two sources, one order. Writers that know the lane see to it that their bytes do not overtake
-//! what others have put into the kernel pipe before (see `write`), so the lane goes first: when the
-//! kernel pipe has bytes, and the lane is seen empty *after* that, then those bytes are older than
-//! whatever enters the lane later. Readers look at the two under the lane's read lock, one at a
-//! time.
+//! Two sources, one order. Once there are bytes in the kernel pipe, writers put nothing into the lane
+//! any more that is younger (see `write`), so the lane goes first: bytes of the kernel pipe are taken
+//! only if the lane was empty *after* they were seen there. Readers look at the two under the lane's
+//! read lock, one at a time.
 //!
 //! Once bytes of the kernel pipe had their turn, all that were there by then are *due*: they come
-//! before the lane, however small the reads.
+//! before the lane, however small the reads. That matters for a writer that nobody announced.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -60,7 +59,7 @@ impl ReadEnd {
                 }
                 Beside::Nothing => {
                     if let Some(lane) = self.shared.lane_or_make() {
-                        sleep::sleep(lane, Side::Reader, 1, true, self.borrow())?;
+                        sleep::sleep(&self.shared, lane, Side::Reader, 1, true, self.borrow())?;
                     }
                 }
                 Beside::Lane => {}
@@ -94,32 +93,62 @@ impl ReadEnd {
     /// Whether nothing will come through the lane any more.
     fn has_kernel_pipe_only(&self) -> bool {
         let shared = &self.shared;
-        shared.mode(Side::Reader).has(Mode::KERNEL)
-            || (!shared.may_have_lane_writers() && lane_is_empty(shared))
+        shared.is_lane_done.load(Ordering::Relaxed)
+            || shared.mode(Side::Reader).has(Mode::BARE_READER)
+            || (!shared.may_have_lane_writers() && is_lane_empty(shared))
+            || (shared.mode(Side::Reader).has(Mode::KERNEL) && self.is_lane_done())
+    }
+
+    /// Whether the lane is empty for good: no writer is inside, and those to come see the mode.
+    fn is_lane_done(&self) -> bool {
+        let done = match self.shared.lane() {
+            None => !self.shared.may_have_lane_writers(),
+            Some(lane) => lane.as_only_writer(|| ()).is_ok() && is_lane_empty(&self.shared),
+        };
+        if done {
+            self.shared.is_lane_done.store(true, Ordering::Relaxed);
+        }
+        done
     }
 
     fn read_kernel(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if let Some(lane) = self.shared.lane() {
-            handover::flush(lane, self.borrow())?;
+        loop {
+            if let Some(lane) = self.shared.lane() {
+                handover::flush(lane, self.borrow())?;
+            }
+            let bytes = kernel::read(self.borrow(), slices)?;
+            self.count_kernel_bytes(bytes);
+            if bytes > 0 || self.is_lane_done() || !self.has_lane_bytes() {
+                return Ok(bytes);
+            }
         }
-        let bytes = kernel::read(self.borrow(), slices)?;
-        self.count_kernel_bytes(bytes);
-        Ok(bytes)
+    }
+
+    fn has_lane_bytes(&self) -> bool {
+        !is_lane_empty(&self.shared)
     }
 
     fn read_beside(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Beside> {
         let fd = self.borrow();
         let beside = match self.shared.lane() {
             Some(lane) => lane.as_only_reader(|only| {
-                look_beside(fd, slices, lane.kernel_due_bytes(), Some(only))
+                look_beside(
+                    fd,
+                    slices,
+                    lane.kernel_due_bytes(),
+                    Some(only),
+                    &self.shared,
+                )
             }),
-            None => Ok(look_beside(fd, slices, 0, None)),
+            None => Ok(look_beside(fd, slices, 0, None, &self.shared)),
         };
         let beside = beside.map_err(io::Error::from)??;
         if let Beside::Bytes(bytes) = beside {
             self.count_kernel_bytes(bytes);
-            // Who wrote them may do so again: from now on writers of the lane take care.
-            self.shared.add_mode(Mode::MIXED);
+            // Who wrote them may do so again: from now on all write there.
+            if !self.shared.mode(Side::Reader).has(Mode::KERNEL) {
+                self.shared.add_mode(Mode::KERNEL);
+            }
         }
         Ok(beside)
     }
@@ -132,7 +161,7 @@ impl ReadEnd {
     }
 }
 
-fn lane_is_empty(shared: &Shared) -> bool {
+fn is_lane_empty(shared: &Shared) -> bool {
     shared.lane().is_none_or(|lane| lane.queued_bytes() == 0)
 }
 
@@ -145,7 +174,7 @@ fn read_lane(
     fd: BorrowedFd<'_>,
     slices: &mut [IoSliceMut<'_>],
 ) -> io::Result<usize> {
-    if lane.mode(Side::Reader).has(Mode::KERNEL) || lane.kernel_due_bytes() > 0 {
+    if lane.mode(Side::Reader).has(Mode::BARE_READER) || lane.kernel_due_bytes() > 0 {
         return Ok(0);
     }
     let bytes = lane.try_read(&mut Scatter::new(slices))?;
@@ -156,9 +185,9 @@ fn read_lane(
 }
 
 fn notice_unaware_writers(shared: &Shared, lane: &Lane, fd: BorrowedFd<'_>) {
-    let is_mixed = lane.mode(Side::Reader).has(Mode::MIXED);
-    if !is_mixed && kernel::unread_bytes(fd).is_ok_and(|bytes| bytes > 0) {
-        shared.add_mode(Mode::MIXED);
+    let is_known = lane.mode(Side::Reader).has(Mode::KERNEL);
+    if !is_known && kernel::unread_bytes(fd).is_ok_and(|bytes| bytes > 0) {
+        shared.add_mode(Mode::KERNEL);
     }
 }
 
@@ -170,6 +199,7 @@ fn look_beside(
     slices: &mut [IoSliceMut<'_>],
     due_bytes: usize,
     only: Option<&OnlyReader<'_>>,
+    shared: &Shared,
 ) -> io::Result<Beside> {
     let turn = if due_bytes > 0 {
         Input::Bytes(due_bytes)
@@ -177,7 +207,8 @@ fn look_beside(
         kernel::input(fd)?
     };
     // After the look at the kernel pipe: a writer that left has published all it wrote.
-    if due_bytes == 0 && only.is_some_and(|only| !only.is_lane_empty()) {
+    // (And the lane itself may have come since.)
+    if due_bytes == 0 && !is_lane_empty(shared) {
         return Ok(Beside::Lane);
     }
     let Input::Bytes(bytes) = turn else {

@@ -3,12 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Mode, Side, Wake};
 use standpipe_shm::patience::Patience;
-use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, full_fence};
 use standpipe_shm::{fork, patience, pool};
 
 /// One pipe, as this process knows it.
@@ -16,10 +17,12 @@ pub struct Shared {
     size: PipeSize,
     wake: Wake,
     lane: OnceLock<Lane>,
-    /// The mode, until there is a lane that knows it. Held while one is made.
-    mode_before_lane: Mutex<Mode>,
+    /// The mode, as far as this process added to it: all there is until there is a lane.
+    own_mode: AtomicU32,
     /// A fork happened since the pipe was made: the lane may be in use elsewhere.
     is_forked: AtomicBool,
+    /// The lane is empty, and nothing will ever enter it again.
+    pub(super) is_lane_done: AtomicBool,
     pub(super) readers: Locals,
     pub(super) writers: Locals,
 }
@@ -49,12 +52,15 @@ impl Shared {
             size,
             wake,
             lane: OnceLock::new(),
-            mode_before_lane: Mutex::new(Mode::LANE),
+            own_mode: AtomicU32::new(Mode::LANE.bits()),
             is_forked: AtomicBool::new(false),
+            is_lane_done: AtomicBool::new(false),
             readers: Locals::default(),
             writers: Locals::default(),
         });
-        live().insert(Arc::as_ptr(&shared) as usize, Arc::downgrade(&shared));
+        live()
+            .pipes
+            .insert(Arc::as_ptr(&shared) as usize, Arc::downgrade(&shared));
         shared
     }
 
@@ -78,50 +84,56 @@ impl Shared {
 
     #[cold]
     fn make_lane(&self) -> Option<&Lane> {
-        let mut mode = self
-            .mode_before_lane
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if self.lane.get().is_none() && !mode.has(Mode::KERNEL) {
+        if !self.own_mode().has(Mode::KERNEL) {
             match pool::take(self.size, self.wake) {
-                Ok(lane) => {
-                    lane.add_mode(*mode);
-                    let _ = self.lane.set(lane);
-                }
+                // Another thread was faster: back with ours.
+                Ok(lane) => drop(self.lane.set(lane).map_err(pool::keep)),
                 // Slower, never wrong.
-                Err(_) => *mode = mode.with(Mode::KERNEL),
+                Err(_) => self.add_mode(Mode::KERNEL),
             }
+            // Pairs with the fence in `add_mode`: one of the two tells the lane.
+            full_fence();
+            self.tell_lane();
         }
         self.lane.get()
     }
 
+    fn own_mode(&self) -> Mode {
+        Mode::from_bits(self.own_mode.load(Ordering::Relaxed))
+    }
+
+    fn tell_lane(&self) {
+        if let Some(lane) = self.lane.get()
+            && self.own_mode() != Mode::LANE
+        {
+            lane.add_mode(self.own_mode());
+        }
+    }
+
     /// The mode, for somebody of `side`.
     pub fn mode(&self, side: Side) -> Mode {
-        match self.lane.get() {
-            Some(lane) => lane.mode(side),
-            None => *self
-                .mode_before_lane
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        }
+        self.lane
+            .get()
+            .map_or_else(|| self.own_mode(), |lane| lane.mode(side))
     }
 
     /// Adds to the mode.
     pub fn add_mode(&self, mode: Mode) {
-        let mut before_lane = self
-            .mode_before_lane
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *before_lane = before_lane.with(mode);
-        if let Some(lane) = self.lane.get() {
-            lane.add_mode(mode);
-        }
+        self.own_mode.fetch_or(mode.bits(), Ordering::Relaxed);
+        // Pairs with the fence in `make_lane`.
+        full_fence();
+        self.tell_lane();
+    }
+
+    /// Whether other processes may have the lane.
+    pub fn is_forked(&self) -> bool {
+        self.is_forked.load(Ordering::Relaxed)
     }
 
     /// Whether any end that knows the lane may write: one of ours, or a forked one.
     pub fn may_have_lane_writers(&self) -> bool {
         // Acquire pairs with the Release in the drop of an end.
-        self.writers.ends.load(Ordering::Acquire) > 0 || self.is_forked.load(Ordering::Relaxed)
+        self.writers.ends.load(Ordering::Acquire) > 0 || self.is_forked()
     }
 
     /// What `side` has here.
@@ -172,7 +184,7 @@ impl Locals {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        live().remove(&(std::ptr::from_ref(self) as usize));
+        live().pipes.remove(&(std::ptr::from_ref(self) as usize));
         if let Some(lane) = self.lane.take()
             && !self.is_forked.load(Ordering::Relaxed)
         {
@@ -183,7 +195,13 @@ impl Drop for Shared {
 
 // ---- forks --------------------------------------------------------------------------------------
 
-type Live = HashMap<usize, Weak<Shared>>;
+/// What has to be known at a fork.
+#[derive(Default)]
+pub struct Live {
+    pipes: HashMap<usize, Weak<Shared>>,
+    /// Descriptors of this process alone.
+    own_fds: Vec<RawFd>,
+}
 
 fn live() -> MutexGuard<'static, Live> {
     static LIVE: OnceLock<Mutex<Live>> = OnceLock::new();
@@ -192,10 +210,31 @@ fn live() -> MutexGuard<'static, Live> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
+/// No fork happens until the result is dropped.
+pub fn hold_forks() -> MutexGuard<'static, Live> {
+    live()
+}
+
+/// Children of this process close `fd`. Called while forks are held.
+pub fn close_in_children(live: &mut Live, fd: &impl AsRawFd) {
+    live.own_fds.push(fd.as_raw_fd());
+}
+
+/// `fd` is about to be closed here. Called while forks are held.
+pub fn closes(live: &mut Live, fd: &impl AsRawFd) {
+    live.own_fds.retain(|own| *own != fd.as_raw_fd());
+}
+
+/// What the forking thread holds from before a fork until after, so that the child finds it whole.
+struct Held {
+    live: MutexGuard<'static, Live>,
+    pool: pool::Pause,
+    /// Pipes must not be dropped while their list is held.
+    pipes: Vec<Arc<Shared>>,
+}
+
 thread_local! {
-    /// Held by the forking thread, so that the child finds them whole.
-    static HELD: RefCell<Option<(MutexGuard<'static, Live>, pool::Pause)>> =
-        const { RefCell::new(None) };
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
 fn watch_forks() {
@@ -212,36 +251,42 @@ fn watch_forks() {
 /// Before a fork: each pipe gets its lane, since one made later would be on one side only.
 fn prepare() {
     let live = live();
-    // Taken out and dropped after the lists are ours: a last end dropped meanwhile waits for them.
-    let pipes: Vec<_> = live.values().filter_map(Weak::upgrade).collect();
+    let pipes: Vec<_> = live.pipes.values().filter_map(Weak::upgrade).collect();
     for pipe in &pipes {
         pipe.lane_or_make();
         pipe.is_forked.store(true, Ordering::Relaxed);
     }
-    HELD.with(|held| *held.borrow_mut() = Some((live, pool::pause())));
-    KEEP_ALIVE.with(|keep| *keep.borrow_mut() = pipes);
-}
-
-thread_local! {
-    /// Pipes must not be dropped while their list is held.
-    static KEEP_ALIVE: RefCell<Vec<Arc<Shared>>> = const { RefCell::new(Vec::new()) };
+    let held = Held {
+        live,
+        pool: pool::pause(),
+        pipes,
+    };
+    HELD.with(|place| *place.borrow_mut() = Some(held));
 }
 
 fn release() {
-    HELD.with(|held| drop(held.borrow_mut().take()));
-    KEEP_ALIVE.with(|keep| drop(std::mem::take(&mut *keep.borrow_mut())));
+    let held = HELD.with(|place| place.borrow_mut().take());
+    if let Some(Held { live, pool, pipes }) = held {
+        drop((live, pool));
+        // The last ends of some may have gone meanwhile; dropping those takes the list.
+        drop(pipes);
+    }
 }
 
 /// In a forked child: page tables are empty, and the pool's lanes are the parent's.
 fn begin_anew() {
-    HELD.with(|held| {
-        if let Some((live, pool)) = held.borrow_mut().as_mut() {
-            for lane in live.values().filter_map(Weak::upgrade).collect::<Vec<_>>() {
-                if let Some(lane) = lane.lane() {
+    HELD.with(|place| {
+        if let Some(held) = place.borrow_mut().as_mut() {
+            held.pool.clear();
+            held.live.own_fds.drain(..).for_each(fork::close);
+            for pipe in &held.pipes {
+                if let Some(lane) = pipe.lane() {
                     lane.forget_page_tables();
                 }
+                if fork::is_in_other_pid_namespace() {
+                    pipe.add_mode(Mode::KERNEL);
+                }
             }
-            pool.clear();
         }
     });
     patience::recount_processors();

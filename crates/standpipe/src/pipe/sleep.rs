@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use standpipe_shm::lane::{Lane, Side};
 use standpipe_shm::{patience, signals};
@@ -19,6 +19,14 @@ pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize)
     })
 }
 
+/// A peer that is killed between moving bytes and ringing for us leaves a sleeper that nobody rings
+/// for, if others still hold its end and do nothing. So who sleeps beside other processes looks up
+/// now and then.
+const LOOK_UP: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+
 /// Sleeps until somebody of `side` should look again: `wanted_bytes` can be moved, the kernel pipe
 /// has bytes (for a reader), or the last peer is gone.
 ///
@@ -26,12 +34,14 @@ pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize)
 /// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it
 /// (`SA_RESTART`).
 pub fn sleep(
+    shared: &Shared,
     lane: &Lane,
     side: Side,
     wanted_bytes: usize,
     restarts: bool,
     fd: BorrowedFd<'_>,
 ) -> io::Result<()> {
+    // Its mask may have changed since the last sleep.
     patience::recount_processors();
     let Some(seat) = lane.take_seat(side, wanted_bytes, restarts)? else {
         return Ok(());
@@ -48,7 +58,7 @@ pub fn sleep(
         PollFd::from_borrowed_fd(fd, events),
         PollFd::new(seat.bell(), PollFlags::IN),
     ];
-    let result = poll(&mut fds, None);
+    let result = poll(&mut fds, shared.is_forked().then_some(&LOOK_UP));
     if fds[1].revents().contains(PollFlags::IN) {
         seat.bell().silence();
     }

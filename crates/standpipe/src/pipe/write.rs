@@ -1,9 +1,9 @@
 //! Writing: into the lane, or into the kernel pipe when somebody without the lane takes part.
 //!
-//! Bytes never overtake others that were written before them. Into the lane they may go while the
-//! kernel pipe is empty: then nothing older waits there. While it holds bytes of an unaware writer,
-//! ours go behind them into the kernel pipe; the reader empties the lane first (see `read`), so our
-//! earlier bytes stay ahead.
+//! Bytes never overtake others that were written before them. As long as nobody without the lane is
+//! known to take part, all go into the lane. From then on ([`Mode::KERNEL`]) all go into the kernel
+//! pipe, and what is left in the lane is older: readers that know it empty it first (see `read`), and
+//! for those who don't it is moved over before anything is written behind it.
 
 use std::io::{self, IoSlice};
 
@@ -19,24 +19,22 @@ impl WriteEnd {
         let Some(lane) = self.shared.lane_or_make() else {
             return self.write_kernel(slices);
         };
-        let mode = lane.mode(Side::Writer);
-        if mode != Mode::LANE && self.must_use_kernel(lane, mode)? {
-            return self.write_kernel(slices);
+        if lane.mode(Side::Writer) != Mode::LANE {
+            return self.write_beside(lane, slices);
         }
         let mut source = Gather::new(slices);
         if self.should_ask_for_readers(lane) && kernel::is_broken(self.borrow())? {
             return self.report_broken(&mut source);
         }
-        self.write_lane(lane, &mut source)
+        self.write_lane(lane, &mut source, slices)
     }
 
-    /// In a pipe that is not the lane's alone: whether the next bytes belong into the kernel pipe.
-    fn must_use_kernel(&self, lane: &Lane, mode: Mode) -> io::Result<bool> {
-        if mode.has(Mode::KERNEL) {
+    /// A write into the kernel pipe, behind what is in the lane.
+    fn write_beside(&self, lane: &Lane, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if lane.mode(Side::Writer).has(Mode::BARE_READER) {
             self.flush_lane(lane)?;
-            return Ok(true);
         }
-        Ok(kernel::unread_bytes(self.borrow())? > 0)
+        self.write_kernel(slices)
     }
 
     fn write_kernel(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -48,11 +46,20 @@ impl WriteEnd {
         Ok(bytes)
     }
 
-    fn write_lane(&self, lane: &Lane, source: &mut Gather<'_>) -> io::Result<usize> {
+    fn write_lane(
+        &self,
+        lane: &Lane,
+        source: &mut Gather<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> io::Result<usize> {
         loop {
             let waited = match lane.try_write(source) {
                 Ok(Written::All) => return Ok(source.done_bytes()),
-                Ok(Written::KernelOnly) => return self.write_rest_to_kernel(lane, source),
+                // As a whole, so that a small one stays in one piece.
+                Ok(Written::KernelOnly) if source.done_bytes() == 0 => {
+                    return self.write_beside(lane, slices);
+                }
+                Ok(Written::KernelOnly) => return self.write_rest_beside(lane, source),
                 Ok(Written::Full(wanted_bytes)) => self.wait_for_room(lane, source, wanted_bytes),
                 Err(error) => Err(LaneError::into(error)),
             };
@@ -85,7 +92,14 @@ impl WriteEnd {
         }
         // A write that has queued something is not restarted: it returns the count.
         let restarts = source.done_bytes() == 0;
-        sleep::sleep(lane, Side::Writer, wanted_bytes, restarts, self.borrow())?;
+        sleep::sleep(
+            &self.shared,
+            lane,
+            Side::Writer,
+            wanted_bytes,
+            restarts,
+            self.borrow(),
+        )?;
         Ok(None)
     }
 
@@ -113,24 +127,19 @@ impl WriteEnd {
         }
     }
 
-    /// The read end was handed to a program without the lane while we were writing.
-    fn write_rest_to_kernel(&self, lane: &Lane, source: &mut Gather<'_>) -> io::Result<usize> {
-        let written = self.flush_lane(lane).and_then(|()| {
-            // Only a blocking write has to go on to its end; more than one slice is as good as
-            // one: a write may always be short.
-            self.write_kernel(&[IoSlice::new(source.front())])
-        });
-        match written {
-            Ok(bytes) => {
-                source.take(bytes, |_, _| {});
-                if source.remaining_bytes() > 0 && !self.ask_nonblocking()? {
-                    return self.write_rest_to_kernel(lane, source);
-                }
-                Ok(source.done_bytes())
+    /// Somebody without the lane came in while we were writing.
+    fn write_rest_beside(&self, lane: &Lane, source: &mut Gather<'_>) -> io::Result<usize> {
+        while source.remaining_bytes() > 0 {
+            match self.write_beside(lane, &[IoSlice::new(source.front())]) {
+                Ok(bytes) => source.take(bytes, |_, _| {}),
+                // What is queued is queued.
+                Err(_) => break,
             }
-            Err(_) if source.done_bytes() > 0 => Ok(source.done_bytes()),
-            Err(error) => Err(error),
+            if self.ask_nonblocking()? {
+                break;
+            }
         }
+        Ok(source.done_bytes())
     }
 
     /// Moves what is left in the lane into the kernel pipe, ahead of what we write next.
