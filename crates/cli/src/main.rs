@@ -5,12 +5,15 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod ctl;
+mod pages;
 mod run;
+mod settings;
+mod units;
 
 /// Pipes over shared memory: run pipelines faster and see where they are stuck.
 #[derive(Parser)]
-#[command(name = "standpipe", version)]
-struct Cli {
+#[command(name = "standpipe", version, propagate_version = true)]
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -20,12 +23,26 @@ enum Command {
     Run(run::RunArgs),
     Ctl(ctl::CtlArgs),
     Bench(standpipe_bench::BenchArgs),
+    Completions(pages::CompletionsArgs),
+    Man(pages::ManArgs),
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse().command {
-        Command::Run(args) => run::main(args),
-        Command::Ctl(args) => ctl::main(args),
-        Command::Bench(args) => standpipe_bench::main(args),
+/// What standpipe itself fails with, apart from the pipeline: as `env`, `nohup` and `timeout` do.
+const OWN_FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    if let Some(code) = run::cat::main_if_asked() {
+        return code;
     }
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::main(&args),
+        Command::Ctl(args) => ctl::main(&args),
+        Command::Bench(args) => standpipe_bench::main(args),
+        Command::Completions(args) => pages::completions(&args),
+        Command::Man(args) => pages::man(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("standpipe: {error:#}");
+        ExitCode::from(OWN_FAILURE)
+    })
 }
