@@ -32,13 +32,13 @@ fi
 # LC_ALL=C: bytes are bytes, whatever the user's language
 export LC_ALL=C
 cd "$cache"
-work='cat corpus.txt corpus.txt | tr A-Z a-z | grep -a include | sort | uniq -c | sort -rn | head -3'
+work='cat corpus.txt corpus.txt | grep -a openssl | sort | uniq -c | sort -rn | head -3'
 flow='cat corpus.txt | wc -l'
 
-title "live: the common lines of 2 GiB of text: $work"
+title "live, the commonest lines with a word in 2 GiB of text: $work"
 # `head` ends the pipeline early: the stages before it die of SIGPIPE, as they should
 "$standpipe" run --report --last-status -- "$work"
-title "next to the plain shell, in turns: the same, where the programs are the limit"
+title "next to the plain shell, in turns: where the programs are the limit"
 "$standpipe" run --compare -- "$work"
 title "and where the pipes are the limit: $flow"
 "$standpipe" run --report -- "$flow"
