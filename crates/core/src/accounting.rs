@@ -8,10 +8,11 @@
 //! Invariants, cited by number elsewhere:
 //! 1. `head <= tail <= head + capacity`.
 //! 2. A write of at most [`PIPE_BUF`] bytes is queued whole or not at all.
-//! 3. A transfer that can go on does not wait: a writer is woken as soon as what it still wants
-//!    fits, or a segment fits, or the pipe is empty.
+//! 3. A transfer that can go on does not wait: a writer is woken as soon as what it is worth waking
+//!    for fits, or a segment fits, or the pipe is empty. Never going to sleep while what it wants
+//!    fits, and looking up now and then if that is less than what it is woken for, are up to it.
 
-use crate::size::PIPE_BUF;
+use crate::size::{PAGE_BYTES, PIPE_BUF};
 
 /// The positions broke invariant 1: somebody wrote nonsense into shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -83,6 +84,16 @@ pub const fn wakes_writer(
     queued_bytes == 0 || room >= wanted_bytes || room >= segment_bytes
 }
 
+/// How much room is worth waking a writer for that wants `wanted_bytes`: as many writes of that size
+/// as fit a page. A kernel pipe, too, wakes a writer of small pieces when a page is read.
+#[must_use]
+pub const fn worth_waking_for_bytes(wanted_bytes: usize) -> usize {
+    if wanted_bytes == 0 || wanted_bytes > PAGE_BYTES {
+        return wanted_bytes;
+    }
+    PAGE_BYTES / wanted_bytes * wanted_bytes
+}
+
 /// Whether moving a position from `from` to `to` completes a segment.
 #[must_use]
 pub const fn completes_segment(from: u64, to: u64, segment_bytes: usize) -> bool {
@@ -92,7 +103,6 @@ pub const fn completes_segment(from: u64, to: u64, segment_bytes: usize) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::size::PAGE_BYTES;
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
@@ -191,6 +201,22 @@ mod tests {
             write_step(PIPE_BUF + 1, 0, PIPE_BUF - 1),
             WriteStep::Copy(PIPE_BUF - 1)
         );
+    }
+
+    #[test]
+    fn small_writes_are_worth_waking_for_by_the_page() {
+        for (wanted, worth) in [
+            (1, 4096),
+            (64, 4096),
+            (1500, 3000),
+            (2048, 4096),
+            (2049, 2049),
+        ] {
+            assert_eq!(worth_waking_for_bytes(wanted), worth);
+        }
+        for wanted in [4096, 4097, 1 << 20] {
+            assert_eq!(worth_waking_for_bytes(wanted), wanted);
+        }
     }
 
     #[test]

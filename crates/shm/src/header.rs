@@ -65,6 +65,8 @@ pub struct Notices {
     pub departures: AtomicU32,
     /// Bits of [`crate::lane::Mode`].
     pub mode: AtomicU32,
+    /// Where the other side's last turn ran.
+    pub processor: AtomicU32,
     /// Held by whoever of this side sleeps for all of them.
     pub seat: RobustLock,
 }
@@ -91,8 +93,6 @@ pub struct Counts {
     pub sleeps: AtomicU64,
     pub pages_populated_outside: AtomicU64,
     pub pages_populated_inside: AtomicU64,
-    /// Where the last turn of this side ran.
-    pub processor: AtomicU32,
 }
 
 impl Counts {
@@ -107,7 +107,6 @@ impl Counts {
             sleeps,
             pages_populated_outside,
             pages_populated_inside,
-            processor: _,
         } = self;
         for count in [
             bytes,

@@ -307,8 +307,7 @@ impl Lane {
     #[cfg(not(loom))]
     #[must_use]
     pub fn peer_runs_elsewhere(&self, side: Side) -> bool {
-        let peer = self.counts(side.other()).processor.load(Ordering::Relaxed);
-        peer != crate::patience::processor()
+        self.notices(side).processor.load(Ordering::Relaxed) != crate::patience::processor()
     }
 
     /// What went through `side` so far.

@@ -16,6 +16,8 @@ const MIN_SPIN_TICKS: u32 = 4_000;
 /// One in so many waits spins the longest, whatever came before: a peer that has to be woken is
 /// never back within the shortest, so without trying nobody would find out that it became fast.
 const PROBE_EVERY: u32 = 16;
+/// Most pauses between two looks of a spinner: under a microsecond.
+const MOST_PAUSES: u32 = 16;
 /// How often to yield to a peer on the same processor: it gets its turn at the first or second.
 const YIELDS: u32 = 3;
 
@@ -111,14 +113,16 @@ impl Patience {
     fn spin_for(&self, ready: impl Fn() -> bool) -> bool {
         let bound = self.bound_ticks();
         let start = ticks();
+        let mut pauses = 1;
         loop {
-            for _ in 0..8 {
-                if ready() {
-                    self.doubts.store(0, Ordering::Relaxed);
-                    return true;
-                }
-                std::hint::spin_loop();
+            if ready() {
+                self.doubts.store(0, Ordering::Relaxed);
+                return true;
             }
+            // Longer and longer between looks: each look takes the position's cache line from the
+            // peer, which should rather get ahead with it.
+            (0..pauses).for_each(|_| std::hint::spin_loop());
+            pauses = (pauses * 2).min(MOST_PAUSES);
             if ticks().wrapping_sub(start) > u64::from(bound) {
                 let doubts = self.doubts.load(Ordering::Relaxed);
                 self.doubts

@@ -189,11 +189,18 @@ fn a_sleeping_writer_is_woken_for_a_segment_or_for_all_it_wants() {
     read(&lane, 6_384).unwrap();
     assert_eq!(rings(), 1, "a segment");
     write(&lane, &vec![0; 16 << 10]).unwrap();
-    assert!(seat.arm(100));
-    read(&lane, 99).unwrap();
+    assert!(seat.arm(5000));
+    read(&lane, 4999).unwrap();
     assert_eq!(rings(), 1);
     read(&lane, 1).unwrap();
     assert_eq!(rings(), 2, "all it wants");
+    write(&lane, &vec![0; 5000]).unwrap();
+    assert!(seat.arm(2000));
+    read(&lane, 3999).unwrap();
+    assert_eq!(rings(), 2);
+    assert!(!seat.arm(2000), "nobody sleeps while what it wants fits");
+    read(&lane, 1).unwrap();
+    assert_eq!(rings(), 3, "two of what it wants");
 }
 
 #[test]

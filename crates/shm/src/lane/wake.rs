@@ -2,7 +2,7 @@
 
 use std::io;
 
-use standpipe_core::accounting::completes_segment;
+use standpipe_core::accounting::{completes_segment, worth_waking_for_bytes};
 
 use super::{Lane, Side, Wake};
 use crate::doorbell::Doorbell;
@@ -38,6 +38,10 @@ impl Lane {
     }
 
     pub(super) fn arm(&self, side: Side, wanted_bytes: usize) {
+        let wanted_bytes = match side {
+            Side::Reader => 1,
+            Side::Writer => worth_waking_for_bytes(wanted_bytes).min(self.capacity()),
+        };
         self.sleepers(side).arm(wanted_bytes);
         // Pairs with the fence in `look_for_sleeper`.
         full_fence();
@@ -63,14 +67,23 @@ impl Lane {
         add_locked(&counts.bytes, moved_bytes as u64);
         add_locked(&counts.operations, 1);
         #[cfg(not(loom))]
-        counts
-            .processor
-            .store(crate::patience::processor(), Ordering::Relaxed);
+        self.note_processor(side);
         let sleeper = self.look_for_sleeper(side.other());
         if sleeper.is_none() {
             add_locked(&counts.wakeups_saved, 1);
         }
         sleeper
+    }
+
+    /// Tells the other side where this one runs; stores only what is new, since they all look at it.
+    #[cfg(not(loom))]
+    #[inline]
+    fn note_processor(&self, side: Side) {
+        let place = &self.notices(side.other()).processor;
+        let processor = crate::patience::processor();
+        if place.load(Ordering::Relaxed) != processor {
+            place.store(processor, Ordering::Relaxed);
+        }
     }
 
     /// Rings for a sleeper of `side` that was seen.

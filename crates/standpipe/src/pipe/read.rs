@@ -48,8 +48,12 @@ impl ReadEnd {
             }
             if self.should_wait_awake()
                 && let Some(lane) = self.shared.lane_or_make()
+                && sleep::wait_awake(&self.shared, lane, Side::Reader, 1)
             {
-                sleep::wait_awake(&self.shared, lane, Side::Reader, 1);
+                let bytes = read_lane(&self.shared, lane, self.borrow(), slices)?;
+                if bytes > 0 {
+                    return Ok(bytes);
+                }
             }
             match self.read_beside(slices)? {
                 Beside::Bytes(bytes) => return Ok(bytes),

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use standpipe_core::accounting::worth_waking_for_bytes;
 use standpipe_shm::lane::{Lane, Side};
 use standpipe_shm::{patience, signals};
 
@@ -26,6 +27,22 @@ const LOOK_UP: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
+
+/// A writer of small pieces is woken when a page of them fits. If the reader stops in the middle of
+/// one, what it wants may fit without anybody ringing.
+const LOOK_UP_SMALL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
+fn look_up(shared: &Shared, side: Side, wanted_bytes: usize) -> Option<&'static Timespec> {
+    let is_small = side == Side::Writer && worth_waking_for_bytes(wanted_bytes) > wanted_bytes;
+    if is_small {
+        Some(&LOOK_UP_SMALL)
+    } else {
+        shared.is_forked().then_some(&LOOK_UP)
+    }
+}
 
 /// Sleeps until somebody of `side` should look again: `wanted_bytes` can be moved, the kernel pipe
 /// has bytes (for a reader), or the last peer is gone.
@@ -58,7 +75,7 @@ pub fn sleep(
         PollFd::from_borrowed_fd(fd, events),
         PollFd::new(seat.bell(), PollFlags::IN),
     ];
-    let result = poll(&mut fds, shared.is_forked().then_some(&LOOK_UP));
+    let result = poll(&mut fds, look_up(shared, side, wanted_bytes));
     if fds[1].revents().contains(PollFlags::IN) {
         seat.bell().silence();
     }
