@@ -10,14 +10,23 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 
 /// Longest spin, in ticks: 25 to 60 microseconds on processors of 2 to 5 GHz, what the sleep costs
 /// that it may avoid, so that waiting awake at worst doubles the price.
-const MAX_SPIN_TICKS: u32 = 120_000;
+const MAX_SPIN_TICKS: u64 = 120_000;
 /// Shortest spin: enough to see a peer that is in the middle of its copy.
-const MIN_SPIN_TICKS: u32 = 4_000;
+const MIN_SPIN_TICKS: u64 = 4_000;
 /// One in so many waits spins the longest, whatever came before: a peer that has to be woken is
-/// never back within the shortest, so without trying nobody would find out that it became fast.
+/// never back within the shortest, so without trying nobody would find out that it became fast. It
+/// does not linger either, for the same reason.
 const PROBE_EVERY: u32 = 16;
 /// Most pauses between two looks of a spinner: under a microsecond.
 const MOST_PAUSES: u32 = 16;
+/// A peer that was back sooner than this, 100 to 200 nanoseconds, sends a stream of small pieces, and
+/// we are faster than it. Looking at its position each time would take the cache line from it each
+/// time; lingering lets it get some pieces ahead. An answer to something we sent takes longer.
+const STREAM_TICKS: u64 = 400;
+/// By how many pauses to linger longer each time that it worked out.
+const LINGER_STEP: u32 = 4;
+/// The longest linger, in pauses.
+const LINGER_MOST: u32 = 32;
 /// How often to yield to a peer on the same processor: it gets its turn at the first or second.
 const YIELDS: u32 = 3;
 
@@ -77,6 +86,8 @@ pub struct Patience {
     /// By how much the longest spin is halved.
     doubts: AtomicU32,
     waits: AtomicU32,
+    /// How many pauses to let the peer get ahead before the first look.
+    linger: AtomicU32,
     /// How many waits to go before yielding is tried again.
     no_yield: AtomicU32,
 }
@@ -111,35 +122,58 @@ impl Patience {
     }
 
     fn spin_for(&self, ready: impl Fn() -> bool) -> bool {
-        let bound = self.bound_ticks();
-        let start = ticks();
-        let mut pauses = 1;
-        loop {
-            if ready() {
-                self.doubts.store(0, Ordering::Relaxed);
-                return true;
-            }
-            // Longer and longer between looks: each look takes the position's cache line from the
-            // peer, which should rather get ahead with it.
-            (0..pauses).for_each(|_| std::hint::spin_loop());
-            pauses = (pauses * 2).min(MOST_PAUSES);
-            if ticks().wrapping_sub(start) > u64::from(bound) {
-                let doubts = self.doubts.load(Ordering::Relaxed);
-                self.doubts
-                    .store((doubts + 1).min(u32::BITS - 1), Ordering::Relaxed);
-                return false;
-            }
-        }
-    }
-
-    fn bound_ticks(&self) -> u32 {
         let waits = self.waits.load(Ordering::Relaxed).wrapping_add(1);
         self.waits.store(waits, Ordering::Relaxed);
-        let doubts = if waits.is_multiple_of(PROBE_EVERY) {
+        let is_probe = waits.is_multiple_of(PROBE_EVERY);
+        let start = ticks();
+        pause(if is_probe {
+            0
+        } else {
+            self.linger.load(Ordering::Relaxed)
+        });
+        let mut pauses = 1;
+        let mut waited = 0;
+        while !ready() {
+            if waited > self.bound_ticks(is_probe) {
+                self.note_failure();
+                return false;
+            }
+            pause(pauses);
+            pauses = (pauses * 2).min(MOST_PAUSES);
+            waited = ticks().wrapping_sub(start);
+        }
+        self.note_success(waited);
+        true
+    }
+
+    fn bound_ticks(&self, is_probe: bool) -> u64 {
+        let doubts = if is_probe {
             0
         } else {
             self.doubts.load(Ordering::Relaxed)
         };
         (MAX_SPIN_TICKS >> doubts).max(MIN_SPIN_TICKS)
     }
+
+    /// `waited_ticks` is 0 if the first look was enough.
+    fn note_success(&self, waited_ticks: u64) {
+        self.doubts.store(0, Ordering::Relaxed);
+        let linger = if waited_ticks < STREAM_TICKS {
+            (self.linger.load(Ordering::Relaxed) + LINGER_STEP).min(LINGER_MOST)
+        } else {
+            0
+        };
+        self.linger.store(linger, Ordering::Relaxed);
+    }
+
+    fn note_failure(&self) {
+        self.linger.store(0, Ordering::Relaxed);
+        let doubts = self.doubts.load(Ordering::Relaxed);
+        self.doubts
+            .store((doubts + 1).min(u32::BITS - 1), Ordering::Relaxed);
+    }
+}
+
+fn pause(times: u32) {
+    (0..times).for_each(|_| std::hint::spin_loop());
 }
