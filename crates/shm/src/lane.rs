@@ -13,7 +13,7 @@
 //!
 //! # Going to sleep
 //! Whoever can't go on spins a little, then takes its side's *seat*. The one who holds the seat is
-//! the side's sentinel: it *arms* (announces itself in [`Sleepers`]), looks once more, and sleeps on
+//! the side's sentinel: it *arms* (announces itself and what it wants), looks once more, and sleeps on
 //! two descriptors, the side's doorbell and its end of the kernel pipe. Whoever finds the seat
 //! taken waits for the seat. When the sentinel wakes, for whatever reason, it leaves the seat, and
 //! the next one looks for itself. So one event wakes one reader, and no wake-up is swallowed by
@@ -26,7 +26,7 @@
 //! # Death
 //! A position is stored once per chunk, when everything below it is in place; so a peer killed at
 //! any instruction leaves a lane that is consistent as it stands. Its locks and its seat are passed
-//! on by the kernel ([`crate::lock`]). What it copied but did not publish was never written.
+//! on by the kernel (see `lock.rs`). What it copied but did not publish was never written.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity` (checked on every use: a hostile peer gets

@@ -193,6 +193,28 @@ fn two_readers_share_what_one_writes() {
     });
 }
 
+#[test]
+fn a_reader_killed_after_it_took_is_made_up_for_by_one_that_finds_nothing() {
+    loom::model(|| {
+        let lane = lane();
+        write_all(&lane, &[1, 2]);
+        let readers = thread::spawn({
+            let lane = lane.clone();
+            move || {
+                let guard = lane.lock(Side::Reader).unwrap();
+                // Took both, and killed before it could ring for the writer.
+                lane.header().head.0.store(2, Ordering::Release);
+                guard.die();
+                let mut byte = [0];
+                let mut slices = [IoSliceMut::new(&mut byte)];
+                lane.try_read(&mut Scatter::new(&mut slices)).unwrap()
+            }
+        });
+        write_all(&lane, &[3, 4]);
+        assert!(readers.join().unwrap() <= 1);
+    });
+}
+
 /// The canary: the protocol without the last look before sleeping must be caught.
 #[test]
 #[should_panic(expected = "deadlock")]
