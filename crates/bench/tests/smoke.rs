@@ -174,7 +174,7 @@ fn latency_suite() -> anyhow::Result<()> {
     expect(
         &once(plan.rounds())?,
         Engine::Kernel,
-        &["free", "shared"],
+        &["free", "shared", "unpinned"],
         &metrics,
     )
 }

@@ -161,7 +161,8 @@ pub enum Side {
     Writer,
 }
 
-/// What went through one side so far, over all processes.
+/// What went through one side of a pipe. What the lane moved is counted over all processes that share
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -181,6 +182,9 @@ pub struct Stats {
     pub pages_populated_inside: u64,
     /// How often the lock was taken over from somebody who was killed inside.
     pub owner_deaths: u64,
+    /// Bytes that this process moved through the kernel pipe instead, because somebody without the
+    /// lane takes part. (Not known to the lane.)
+    pub kernel_bytes: u64,
 }
 
 /// A lane, as this process has it mapped.
@@ -323,6 +327,7 @@ impl Lane {
             pages_populated_outside: get(&counts.pages_populated_outside),
             pages_populated_inside: get(&counts.pages_populated_inside),
             owner_deaths: get(&counts.owner_deaths),
+            kernel_bytes: 0,
         }
     }
 

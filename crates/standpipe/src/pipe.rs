@@ -35,6 +35,6 @@ mod write;
 
 pub use builder::{Builder, pipe};
 pub use defaults::{SETTING_ENV, default_size, set_default, settings_path};
-pub use ends::{ReadEnd, Stats, WriteEnd};
+pub use ends::{ReadEnd, WriteEnd};
 pub use standpipe_core::size::{PIPE_BUF, PipeSize, SizeError};
-pub use standpipe_shm::lane::Wake;
+pub use standpipe_shm::lane::{Stats, Wake};

@@ -22,6 +22,7 @@ behaviours! {
         unaware_reader_gets_what_an_aware_reader_left_in_a_large_pipe,
         unaware_reader_outlives_who_started_it,
         unaware_writers_bytes_come_to_a_nonblocking_reader,
+        unaware_writer_lets_a_waiting_reader_sleep,
         unaware_writer_killed_is_end_of_file,
         unaware_reader_killed_is_epipe;
     fork("threads stop together"):
@@ -60,6 +61,17 @@ fn unaware_writer_between_aware_writes_keeps_its_place(s: Setting) {
     drop(w);
     let got = reader.join();
     assert!(got == expected, "{}", String::from_utf8_lossy(&got));
+}
+
+/// Before anything was written, too, and with another writer around that is aware.
+fn unaware_writer_lets_a_waiting_reader_sleep(s: Setting) {
+    let (r, w) = pipe(s);
+    let unaware = w.try_clone().into_unaware();
+    let reader = s.spawn(r, |r| r.read(10));
+    reader.until_asleep();
+    assert_eq!(unaware.write(b"unaware"), Ok(7));
+    assert_eq!(reader.join(), Ok(b"unaware".to_vec()));
+    drop(w);
 }
 
 /// At the same time: all bytes come, each writer's in its order.

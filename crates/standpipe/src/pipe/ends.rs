@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::Side;
+use standpipe_shm::lane::{Side, Stats};
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
 use super::shared::Shared;
@@ -16,33 +16,6 @@ use super::{handover, kernel};
 
 /// Most slices in one vectored call (`IOV_MAX` of Linux).
 const IOV_MAX: usize = 1024;
-
-/// What went through one side of a pipe. What the lane moved is counted over all processes that
-/// share it, what went through the kernel pipe in this one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Stats {
-    /// Bytes moved through the lane.
-    pub bytes: u64,
-    /// Turns that moved them (a transfer larger than the room takes several).
-    pub operations: u64,
-    /// How often somebody of this side went to sleep.
-    pub sleeps: u64,
-    /// Doorbells rung for a sleeper of the other side.
-    pub wakeups_sent: u64,
-    /// Transfers that found nobody to wake and rang nothing.
-    pub wakeups_saved: u64,
-    /// Pages of ring memory populated before the lock was taken.
-    pub pages_populated_outside: u64,
-    /// Pages of ring memory populated inside the lock: stays the same once the ring has been
-    /// through.
-    pub pages_populated_inside: u64,
-    /// How often the lock was taken over from a process that was killed inside.
-    pub owner_deaths: u64,
-    /// Bytes that this process moved through the kernel pipe, because somebody without the lane
-    /// takes part.
-    pub kernel_bytes: u64,
-}
 
 macro_rules! end {
     ($(#[$doc:meta])* $end:ident, $side:expr, $name:literal) => {
@@ -104,22 +77,11 @@ macro_rules! end {
             /// What went through this side of the pipe so far.
             #[must_use]
             pub fn stats(&self) -> Stats {
-                let lane = self.shared.lane().map(|lane| lane.stats($side)).unwrap_or_default();
-                Stats {
-                    bytes: lane.bytes,
-                    operations: lane.operations,
-                    sleeps: lane.sleeps,
-                    wakeups_sent: lane.wakeups_sent,
-                    wakeups_saved: lane.wakeups_saved,
-                    pages_populated_outside: lane.pages_populated_outside,
-                    pages_populated_inside: lane.pages_populated_inside,
-                    owner_deaths: lane.owner_deaths,
-                    kernel_bytes: self
-                        .shared
-                        .locals($side)
-                        .kernel_bytes
-                        .load(Ordering::Relaxed),
-                }
+                let lane = self.shared.lane();
+                let mut stats = lane.map(|lane| lane.stats($side)).unwrap_or_default();
+                stats.kernel_bytes =
+                    self.shared.locals($side).kernel_bytes.load(Ordering::Relaxed);
+                stats
             }
 
             #[inline]

@@ -103,15 +103,17 @@ impl ReadEnd {
             || (shared.mode(Side::Reader).has(Mode::KERNEL) && self.is_lane_done())
     }
 
-    /// Whether the lane is empty for good: no writer is inside, and those to come see the mode.
+    /// In a pipe whose writers all use the kernel pipe: whether the lane is empty for good.
     fn is_lane_done(&self) -> bool {
-        let done = match self.shared.lane() {
-            None => !self.shared.may_have_lane_writers(),
-            Some(lane) => lane.as_only_writer(|| ()).is_ok() && is_lane_empty(&self.shared),
+        let Some(lane) = self.shared.lane() else {
+            // None will be made any more.
+            return true;
         };
-        if done {
-            self.shared.is_lane_done.store(true, Ordering::Relaxed);
-        }
+        // With the lock: no writer is inside, and those to come see the mode.
+        let done = lane
+            .as_only_writer(|| lane.queued_bytes() == 0)
+            .unwrap_or(false);
+        self.shared.is_lane_done.store(done, Ordering::Relaxed);
         done
     }
 
@@ -122,14 +124,11 @@ impl ReadEnd {
             }
             let bytes = kernel::read(self.borrow(), slices)?;
             self.count_kernel_bytes(bytes);
-            if bytes > 0 || self.is_lane_done() || !self.has_lane_bytes() {
+            // At the end, a writer may have left something in the lane since the look.
+            if bytes > 0 || self.is_lane_done() {
                 return Ok(bytes);
             }
         }
-    }
-
-    fn has_lane_bytes(&self) -> bool {
-        !is_lane_empty(&self.shared)
     }
 
     fn read_beside(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<Beside> {
