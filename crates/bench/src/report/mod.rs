@@ -30,7 +30,7 @@ pub fn render(records: &[Record]) -> String {
                 p {
                     "Pipes in shared memory against the kernel's pipes, and pipelines under "
                     code { "standpipe run" } " against the plain shell. The rivals of a case ran in "
-                    "turn, in one session; all bytes were checked on arrival. Figures are medians, "
+                    "turn, in one run; all bytes were checked on arrival. Figures are medians, "
                     "whiskers reach from the least to the greatest run. A " b { "ratio" }
                     " says how many times better standpipe did, run by run: above 1 it won."
                 }
