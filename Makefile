@@ -39,8 +39,8 @@ explore: ## The lane under loom, bounded: seconds
 	. scripts/toolchain.sh && $(LOOM) LOOM_MAX_PREEMPTIONS=2 cargo test --release --locked -p standpipe-shm --lib
 
 .PHONY: loom
-loom: ## The lane under loom, with more preemptions: an hour
-	. scripts/toolchain.sh && $(LOOM) LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p standpipe-shm --lib -- --nocapture
+loom: ## The lane under loom, with more preemptions: minutes
+	. scripts/toolchain.sh && $(LOOM) LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p standpipe-shm --lib 
 
 .PHONY: torture
 torture: ## 100,000 kills at random instants

@@ -33,6 +33,11 @@ pub fn give_reader_away(shared: &Arc<Shared>, fd: BorrowedFd<'_>) -> io::Result<
     };
     // A writer that is inside saw the old mode. Those after it see the new one.
     lane.as_only_writer(|| ())?;
+    if kernel::unread_bytes(fd)? == 0 {
+        // Nothing to get ahead of. Said first: should we be killed halfway, the other ends move the
+        // rest behind what is there.
+        shared.add_mode(Mode::BARE_READER);
+    }
     if lane.queued_bytes() > 0 {
         move_to_front(shared, lane, fd)?;
     }
