@@ -18,6 +18,7 @@ behaviours! {
         unaware_writer_between_aware_writes_keeps_its_place,
         unaware_writer_and_aware_writer_share_a_pipe,
         unaware_reader_gets_what_was_written_before_and_after,
+        unaware_reader_gets_aware_and_unaware_bytes_in_their_order,
         unaware_reader_gets_what_an_aware_reader_left,
         unaware_reader_gets_what_an_aware_reader_left_in_a_large_pipe,
         unaware_reader_outlives_who_started_it,
@@ -148,6 +149,16 @@ fn unaware_reader_gets_what_was_written_before_and_after(s: Setting) {
             all.len()
         );
     }
+}
+
+/// Older bytes of an aware writer, then those of a program, then a reader that is a program as well.
+fn unaware_reader_gets_aware_and_unaware_bytes_in_their_order(s: Setting) {
+    let (r, w) = pipe(s);
+    assert_eq!(w.write(b"header\n"), Ok(7));
+    run(Command::new("echo").arg("body").stdout(w.try_clone()));
+    assert_eq!(w.write(b"trailer\n"), Ok(8));
+    drop(w);
+    assert_eq!(output_of(cat(r)), b"header\nbody\ntrailer\n");
 }
 
 fn unaware_reader_gets_what_an_aware_reader_left(s: Setting) {
