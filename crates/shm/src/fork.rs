@@ -3,14 +3,13 @@
 //! A lane must exist before a fork to be shared by both sides, so the pipes that have none yet make
 //! theirs then; and a forked child must forget what is true of its parent only (thread ids, page
 //! tables, lanes kept for later). `pthread_atfork` tells us of both moments. It is called for
-//! `fork`, not for a raw `clone`: after one of those, a pipe that has no lane must not be used by
-//! both sides.
+//! `fork`, not for a raw `clone`: after one of those, no pipe must be used or made by both
+//! sides: lanes made later would be on one side only, those of the pool on both.
 
 use std::sync::Once;
 
 use crate::sync::{AtomicU32, Ordering};
 
-#[allow(clippy::declare_interior_mutable_const)]
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Goes up in a child with each fork between the first process and it.

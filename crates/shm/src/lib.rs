@@ -3,7 +3,7 @@
 //! - [`lane`]: the protocol between writers and readers: positions, locks, wake-ups.
 //! - [`sync`]: the one door to atomics; under `--cfg loom` it leads to loom's.
 //! - `header`, `memory`, `doorbell`, `lock`: what the protocol stands on; `memory`, `doorbell` and
-//!   `lock` have a twin for loom in [`sync`]'s company.
+//!   `lock` have a twin for loom in `model`.
 //! - [`fork`]: what this process has to know about its forks.
 //! - [`patience`]: how long to spin or yield before sleeping.
 //! - [`pool`]: lanes kept for the next pipe.

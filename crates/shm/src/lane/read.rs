@@ -92,6 +92,9 @@ impl Lane {
     /// Hands what is queued to `sink`, in pieces, and takes off what the sink says it took. Stops
     /// when the sink would block. Says whether the lane is empty.
     ///
+    /// What the sink does and the store of `head` are two steps: killed in between, the piece is
+    /// handed out once more by whoever drains next.
+    ///
     /// # Errors
     /// [`LaneError`], and those of the sink other than `WouldBlock`.
     #[cfg(not(loom))]
