@@ -11,4 +11,5 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod end;
 pub mod pipe;
