@@ -18,6 +18,11 @@ impl Doorbell {
         )?))
     }
 
+    /// One that was handed over.
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
     /// Wakes whoever waits for it, now or later.
     pub fn ring(&self) {
         // Fails only if the count is at its end, and then it rings already.

@@ -39,6 +39,9 @@ pub struct WriterSide {
     pub lock: RobustLock,
     /// A `head` seen earlier: room is at least what it says.
     pub seen_head: AtomicU64,
+    /// Not zero if the last bytes of a member went into the lane, and none are known in the kernel
+    /// pipe since. Set under the lock, cleared by anybody (see `lane/way.rs`).
+    pub inside: AtomicU32,
     pub counts: Counts,
 }
 
@@ -51,6 +54,13 @@ pub struct ReaderSide {
     pub seen_tail: AtomicU64,
     /// Bytes of the kernel pipe that come before those of the lane.
     pub kernel_due: AtomicU64,
+    /// A position before which the kernel pipe is emptied, plus one; 0 for none. Writers put one
+    /// where there is none, everything else happens under the lock.
+    pub mark: AtomicU64,
+    /// Not zero while a mark was taken off and the kernel pipe not yet asked what is due.
+    pub serving: AtomicU32,
+    /// Where the bytes in the stage begin, plus one; 0 if there are none.
+    pub staged_from: AtomicU64,
     pub counts: Counts,
 }
 
@@ -65,6 +75,8 @@ pub struct Notices {
     pub departures: AtomicU32,
     /// Bits of [`crate::lane::Mode`].
     pub mode: AtomicU32,
+    /// For readers: not zero while writers are inside. A hint, for how to wait.
+    pub writers_inside: AtomicU32,
     /// Where the other side's last turn ran.
     pub processor: AtomicU32,
     /// Held by whoever of this side sleeps for all of them.
@@ -77,6 +89,7 @@ impl Notices {
         self.sleepers.0.store(0, Ordering::Relaxed);
         self.departures.store(0, Ordering::Relaxed);
         self.mode.store(0, Ordering::Relaxed);
+        self.writers_inside.store(0, Ordering::Relaxed);
     }
 }
 

@@ -48,19 +48,29 @@ use crate::header::{Counts, Header, Notices, Sleepers, add_locked};
 use crate::lock::{Guard, LockError, RobustLock};
 use crate::memory::Memory;
 use crate::sync::Ordering;
+#[cfg(not(loom))]
+use crate::{presence::Presence, stage::Stage};
 
+#[cfg(not(loom))]
+mod empty;
 #[cfg(all(test, loom))]
 mod explore;
+#[cfg(not(loom))]
+mod parts;
 mod read;
 mod reserve;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod wake;
+mod way;
 mod write;
 
 pub use crate::gather::{Gather, Scatter};
+#[cfg(not(loom))]
+pub use parts::{BorrowedParts, Parts};
 pub use read::OnlyReader;
 pub use wake::Seat;
+pub use way::Turn;
 
 /// How much is copied before it is published: enough to make the store of the position cheap,
 /// little enough that the other side starts early.
@@ -98,24 +108,20 @@ impl From<LaneError> for io::Error {
 pub struct Mode(u32);
 
 impl Mode {
-    /// Everybody uses the lane.
-    pub const LANE: Self = Self(0);
-    /// Somebody who does not know the lane takes part: all writers use the kernel pipe from now on.
-    /// What is in the lane is older than what they write there.
-    pub const KERNEL: Self = Self(1);
-    /// Somebody who does not know the lane reads: what is in the lane has to move.
-    pub const BARE_READER: Self = Self(2);
+    /// Nothing.
+    pub const OPEN: Self = Self(0);
+    /// Nothing enters the lane any more.
+    pub const RETIRED: Self = Self(1);
+    /// A program that does not know the lane was handed a write end: before each write, the kernel pipe
+    /// is asked for its bytes.
+    pub const UNAWARE_WRITERS: Self = Self(2);
+    /// Somebody waits for a doorbell on its own: it rings for as long as there is something to do.
+    pub const POLLED: Self = Self(4);
 
     /// Whether all bits of `other` are set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
-    }
-
-    /// The bits of both.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 
     /// As kept in shared memory.
@@ -127,7 +133,7 @@ impl Mode {
     /// From shared memory: unknown bits mean nothing.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
-        Self(bits & 3)
+        Self(bits & 7)
     }
 }
 
@@ -149,8 +155,8 @@ pub enum Written {
     All,
     /// The lane is full; going on is worthwhile once this many bytes fit.
     Full(usize),
-    /// The lane is closed to writers: the rest belongs into the kernel pipe.
-    KernelOnly,
+    /// A reader left, or the lane is retired: ask who is there first.
+    Ask,
 }
 
 /// The two sides of a lane.
@@ -197,6 +203,10 @@ pub struct Lane {
     writer_bell: Doorbell,
     written: Frontier,
     read: Frontier,
+    #[cfg(not(loom))]
+    presence: Presence,
+    #[cfg(not(loom))]
+    stage: Stage,
 }
 
 impl Lane {
@@ -222,6 +232,10 @@ impl Lane {
             writer_bell: Doorbell::new()?,
             written: Frontier::default(),
             read: Frontier::default(),
+            #[cfg(not(loom))]
+            presence: Presence::new()?,
+            #[cfg(not(loom))]
+            stage: Stage::new()?,
         })
     }
 
@@ -251,9 +265,16 @@ impl Lane {
         Mode::from_bits(self.notices(side).mode.load(Ordering::Acquire))
     }
 
+    /// Adds to the mode of one side. (Nobody is woken.)
+    pub fn add_mode_of(&self, side: Side, mode: Mode) {
+        let bits = &self.notices(side).mode;
+        if bits.load(Ordering::Relaxed) & mode.bits() != mode.bits() {
+            bits.fetch_or(mode.bits(), Ordering::Relaxed);
+        }
+    }
+
     /// Adds to the mode, for both sides, and has the sleepers look.
     pub fn add_mode(&self, mode: Mode) {
-        // Writers first: killed in between, readers still look at both sources.
         for side in [Side::Writer, Side::Reader] {
             // Release pairs with the Acquire in `mode`: what was done before is seen after.
             self.notices(side)
@@ -299,10 +320,10 @@ impl Lane {
     pub fn is_ready(&self, side: Side, wanted_bytes: usize) -> bool {
         let queued = self.queued_bytes();
         match side {
-            Side::Reader => queued > 0,
+            Side::Reader => queued > 0 || self.is_staged(),
             Side::Writer => {
                 wakes_writer(wanted_bytes, queued, self.capacity(), self.segment_bytes())
-                    || self.mode(side).has(Mode::KERNEL)
+                    || self.mode(side).has(Mode::RETIRED)
             }
         }
     }
@@ -343,11 +364,7 @@ impl Lane {
     pub fn reset(&mut self) {
         let tail = self.header().tail.0.load(Ordering::Relaxed);
         self.header().head.0.store(tail, Ordering::Relaxed);
-        self.header()
-            .reader
-            .0
-            .kernel_due
-            .store(0, Ordering::Relaxed);
+        self.reset_way();
         for side in [Side::Reader, Side::Writer] {
             self.counts(side).reset();
             self.notices(side).reset();

@@ -31,6 +31,10 @@ mod doorbell;
 mod lock;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(not(loom))]
+mod presence;
+#[cfg(not(loom))]
+mod stage;
 
 #[cfg(loom)]
 mod model;

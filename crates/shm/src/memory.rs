@@ -6,12 +6,11 @@
 //! address:  | header |  ring  |  ring again |
 //! ```
 //!
-//! The file is sealed against shrinking, so no page that was populated can vanish under us, and its
-//! descriptor is closed at once: what keeps the memory is the mappings, which die with their
-//! processes.
+//! The file is sealed against shrinking, so no page that was populated can vanish under us. It has no
+//! name: it is gone with the processes that share it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -25,6 +24,8 @@ use crate::header::Header;
 pub struct Memory {
     base: NonNull<u8>,
     capacity_bytes: usize,
+    /// Kept for handing the lane over.
+    file: OwnedFd,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; all shared access to it goes through
@@ -36,11 +37,11 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Maps a new lane of `capacity_bytes` (a power of two of pages). No ring memory is populated.
     pub fn new(capacity_bytes: usize) -> io::Result<Self> {
-        Self::over(&sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
+        Self::over(sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
     }
 
     /// Maps a lane that lies in `file`.
-    pub(crate) fn over(file: &OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
+    pub(crate) fn over(file: OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
         assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= PAGE_BYTES);
         let span_bytes = PAGE_BYTES + 2 * capacity_bytes;
         // SAFETY: a new private mapping at an address of the kernel's choice disturbs nothing.
@@ -57,26 +58,16 @@ impl Memory {
         let memory = Self {
             base,
             capacity_bytes,
-        };
-        memory.map(file, 0, 0, PAGE_BYTES + capacity_bytes)?;
-        memory.map(
             file,
-            PAGE_BYTES + capacity_bytes,
-            PAGE_BYTES,
-            capacity_bytes,
-        )?;
+        };
+        memory.map(0, 0, PAGE_BYTES + capacity_bytes)?;
+        memory.map(PAGE_BYTES + capacity_bytes, PAGE_BYTES, capacity_bytes)?;
         memory.populate_range(0, PAGE_BYTES)?;
         Ok(memory)
     }
 
-    /// Puts `len_bytes` of `file` at an offset of our span.
-    fn map(
-        &self,
-        file: &OwnedFd,
-        at: usize,
-        file_offset: usize,
-        len_bytes: usize,
-    ) -> io::Result<()> {
+    /// Puts `len_bytes` of the file at an offset of our span.
+    fn map(&self, at: usize, file_offset: usize, len_bytes: usize) -> io::Result<()> {
         // SAFETY: `at + len_bytes` lies within the span (see `new`).
         let address = unsafe { self.base.as_ptr().add(at) };
         // SAFETY: MAP_FIXED replaces only pages of our own span, which nobody uses yet.
@@ -86,7 +77,7 @@ impl Memory {
                 len_bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-                file,
+                &self.file,
                 file_offset as u64,
             )
         }?;
@@ -182,6 +173,12 @@ impl Memory {
     }
 }
 
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         let span_bytes = PAGE_BYTES + 2 * self.capacity_bytes;
@@ -242,7 +239,7 @@ mod tests {
         // A file that ends in the middle of the ring stands for a machine whose memory does.
         let file = rustix::fs::memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 3 * PAGE_BYTES as u64).unwrap();
-        let memory = Memory::over(&file, 4 * PAGE_BYTES).unwrap();
+        let memory = Memory::over(file, 4 * PAGE_BYTES).unwrap();
         memory.populate(0, 2 * PAGE_BYTES as u64).unwrap();
         let error = memory.populate(0, 3 * PAGE_BYTES as u64).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);

@@ -60,6 +60,12 @@ pub fn processor() -> u32 {
     unsafe { libc::sched_getcpu() }.unsigned_abs()
 }
 
+/// A time-out for calls that must not wait.
+pub const AT_ONCE: rustix::time::Timespec = rustix::time::Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
+
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
 
 /// How many processors this process may run on, as of the last [`recount_processors`].

@@ -46,3 +46,37 @@ pub fn block_broken_pipe() {
     // SAFETY: the old set is not wanted, hence the null pointer.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
+
+/// Does `action` without the `SIGPIPE` that it may raise.
+pub fn without_broken_pipe<T>(action: impl FnOnce() -> T) -> T {
+    // SAFETY: all bits zero are a valid signal set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours.
+    unsafe { libc::sigaddset(&raw mut set, libc::SIGPIPE) };
+    // SAFETY: all bits zero are a valid signal set.
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    let was_pending = is_pending(libc::SIGPIPE);
+    // SAFETY: both sets are ours.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+    let done = action();
+    if !was_pending && is_pending(libc::SIGPIPE) {
+        let at_once = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: takes the pending signal off; its details are not wanted, hence the null pointer.
+        unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const at_once) };
+    }
+    // SAFETY: as above; the old set is not wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    done
+}
+
+fn is_pending(signal: i32) -> bool {
+    // SAFETY: all bits zero are a valid signal set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is ours.
+    unsafe { libc::sigpending(&raw mut set) };
+    // SAFETY: as above.
+    unsafe { libc::sigismember(&raw const set, signal) == 1 }
+}

@@ -1,18 +1,86 @@
-//! Any end of a pipe or FIFO, by its descriptor.
+//! Any end of a pipe or FIFO, by its descriptor: the same code for all of them. What an end may do, read
+//! or write or (a FIFO opened `O_RDWR`) both, is asked of its descriptor; everything but creation,
+//! opening and closing is here.
+//!
+//! An end can *adopt* a descriptor that somebody else made: inherited over exec, received in a message,
+//! stdin, a FIFO. If the processes at the other side speak standpipe, too, they meet and use the lane; if
+//! not, the kernel pipe carries the bytes.
 
+mod events;
+pub(crate) mod kernel;
+pub(crate) mod leave;
+mod meeting;
+mod pollable;
+mod read;
+pub(crate) mod registry;
+pub(crate) mod shared;
+mod sleep;
+mod write;
+
+use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
+use standpipe_core::size::PipeSize;
+use standpipe_shm::lane::{Lane, Side, Stats};
+use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// An end of a pipe or FIFO: to read from, to write to, or (a FIFO opened `O_RDWR`) both.
-#[derive(Debug)]
+use leave::Moved;
+use pollable::Pollable;
+use registry::PipeId;
+use shared::Shared;
+
+/// Most slices in one vectored call (`IOV_MAX` of Linux).
+const IOV_MAX: usize = 1024;
+
+/// What an end may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Role {
+    pub reads: bool,
+    pub writes: bool,
+}
+
+impl Role {
+    fn has(self, side: Side) -> bool {
+        match side {
+            Side::Reader => self.reads,
+            Side::Writer => self.writes,
+        }
+    }
+
+    fn sides(self) -> impl Iterator<Item = Side> {
+        [Side::Reader, Side::Writer]
+            .into_iter()
+            .filter(move |side| self.has(*side))
+    }
+}
+
+impl From<OFlags> for Role {
+    fn from(flags: OFlags) -> Self {
+        let access = flags & OFlags::ACCMODE;
+        Self {
+            reads: access != OFlags::WRONLY,
+            writes: access != OFlags::RDONLY,
+        }
+    }
+}
+
+/// An end of a pipe or FIFO: to read from, to write to, or both.
 pub struct End {
-    fd: OwnedFd,
-    flags: OFlags,
+    pub(crate) shared: Arc<Shared>,
+    /// `None` only while it is dropped or handed on.
+    fd: Option<OwnedFd>,
+    role: Role,
+    /// The mode as last seen. The truth belongs to the open file description, which others may change;
+    /// it is asked before it matters.
+    nonblocking: AtomicBool,
+    /// How long calls wait at most, in nanoseconds; 0 for ever.
+    timeout_ns: AtomicU64,
+    pollable: OnceLock<Pollable>,
 }
 
 /// A descriptor that could not be adopted, given back.
@@ -32,6 +100,21 @@ impl From<AdoptError> for io::Error {
 }
 
 impl End {
+    pub(crate) fn new(fd: OwnedFd, shared: Arc<Shared>, role: Role, nonblocking: bool) -> Self {
+        registry::add_fd(&shared, fd.as_raw_fd());
+        for side in role.sides() {
+            shared.locals(side).ends.fetch_add(1, Ordering::Relaxed);
+        }
+        Self {
+            shared,
+            fd: Some(fd),
+            role,
+            nonblocking: AtomicBool::new(nonblocking),
+            timeout_ns: AtomicU64::new(0),
+            pollable: OnceLock::new(),
+        }
+    }
+
     /// Adopts a descriptor.
     ///
     /// # Errors
@@ -39,41 +122,64 @@ impl End {
     pub fn from_fd(fd: OwnedFd) -> Result<Self, AdoptError> {
         let is_pipe = rustix::fs::fstat(&fd)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
-        let flags = rustix::fs::fcntl_getfl(&fd);
-        match flags {
-            Ok(flags) if is_pipe && !flags.contains(OFlags::PATH) => Ok(Self { fd, flags }),
-            _ => Err(AdoptError { fd, reason: "is something else" }),
+        if !is_pipe {
+            let reason = "is something else";
+            return Err(AdoptError { fd, reason });
         }
+        match (rustix::fs::fcntl_getfl(&fd), PipeId::of(&fd)) {
+            (Ok(flags), Ok(id)) if !flags.contains(OFlags::PATH) => {
+                let shared = registry::find_or_add(id, || size_of(fd.as_fd()));
+                let end = Self::new(fd, shared, flags.into(), flags.contains(OFlags::NONBLOCK));
+                if flags.intersects(OFlags::DIRECT | ASYNC) {
+                    // Packets and signals are the kernel pipe's.
+                    let _ = end.use_kernel();
+                }
+                Ok(end)
+            }
+            _ => Err(AdoptError {
+                fd,
+                reason: "names a file only (O_PATH)",
+            }),
+        }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
     }
 
     /// Whether it reads.
     #[must_use]
     pub fn can_read(&self) -> bool {
-        self.flags & OFlags::ACCMODE != OFlags::WRONLY
+        self.role.reads
     }
 
     /// Whether it writes.
     #[must_use]
     pub fn can_write(&self) -> bool {
-        self.flags & OFlags::ACCMODE != OFlags::RDONLY
+        self.role.writes
     }
 
-    /// As dup(2), at the lowest free number, closed on exec.
+    /// Another descriptor of the same end, as by dup(2), closed on exec: it shares the open file
+    /// description, hence the blocking mode.
     ///
     /// # Errors
     /// As dup(2).
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { fd: self.fd.try_clone()?, flags: self.flags })
+        let fd = self.borrow().try_clone_to_owned()?;
+        let clone = Self::new(
+            fd,
+            self.shared.clone(),
+            self.role,
+            self.is_nonblocking_hint(),
+        );
+        clone.set_timeout(self.timeout());
+        Ok(clone)
     }
 
-    /// Sets or clears `O_NONBLOCK` of the open file description.
-    ///
-    /// # Errors
-    /// As fcntl(2).
-    pub fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        let mut flags = rustix::fs::fcntl_getfl(&self.fd)?;
-        flags.set(OFlags::NONBLOCK, yes);
-        Ok(rustix::fs::fcntl_setfl(&self.fd, flags)?)
+    /// Capacity and segment, as made or adopted.
+    #[must_use]
+    pub fn size(&self) -> PipeSize {
+        self.shared.size()
     }
 
     /// How many bytes the pipe holds (`F_GETPIPE_SZ`).
@@ -81,7 +187,7 @@ impl End {
     /// # Errors
     /// As fcntl(2).
     pub fn capacity_bytes(&self) -> io::Result<usize> {
-        Ok(rustix::pipe::fcntl_getpipe_size(&self.fd)?)
+        Ok(rustix::pipe::fcntl_getpipe_size(self.borrow())?)
     }
 
     /// Sets how many bytes the pipe holds (`F_SETPIPE_SZ`); returns what it became.
@@ -89,105 +195,276 @@ impl End {
     /// # Errors
     /// As fcntl(2): `EBUSY` if more is queued, `EPERM` above the user's limit, `EINVAL` above 2 GiB.
     pub fn set_capacity_bytes(&self, bytes: usize) -> io::Result<usize> {
-        Ok(rustix::pipe::fcntl_setpipe_size(&self.fd, bytes)?)
+        Ok(rustix::pipe::fcntl_setpipe_size(self.borrow(), bytes)?)
     }
 
-    /// How many bytes are unread (`FIONREAD`), asked on either end.
+    /// Sets or clears `O_NONBLOCK` of the open file description, for all its copies in all processes.
     ///
     /// # Errors
-    /// As ioctl(2).
-    pub fn unread_bytes(&self) -> io::Result<usize> {
-        Ok(rustix::io::ioctl_fionread(&self.fd)? as usize)
-    }
-
-    /// What poll(2) would report now if it was asked for `wanted`.
-    ///
-    /// # Errors
-    /// As poll(2).
-    pub fn events(&self, wanted: PollFlags) -> io::Result<PollFlags> {
-        let mut fds = [PollFd::new(&self.fd, wanted)];
-        poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
-        Ok(fds[0].revents())
-    }
-
-    /// A descriptor that becomes readable when a read or write of this end would not block, or when
-    /// the last peer is gone. For poll, epoll (level or edge), mio, tokio, Python's selectors. It never
-    /// misses an event. It may report a readiness that the next call answers with `WouldBlock`, once.
-    ///
-    /// # Errors
-    /// As epoll_create(2).
-    pub fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
-        Ok(self.fd.as_fd())
+    /// As fcntl(2).
+    pub fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
+        kernel::set_nonblocking(self.borrow(), yes)?;
+        self.nonblocking.store(yes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// How long a blocking read or write waits before it fails with `TimedOut`. `None`: for ever.
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        let _ = timeout;
+        // A time-out of zero is one of a nanosecond: as good as at once.
+        let ns = timeout.map_or(0, |timeout| {
+            timeout.as_nanos().clamp(1, u64::MAX.into()) as u64
+        });
+        self.timeout_ns.store(ns, Ordering::Relaxed);
     }
 
-    /// From now on, and for good, all bytes of this pipe that this process moves go through the
-    /// kernel pipe: for code that uses the descriptor without standpipe.
+    /// How long calls wait at most.
+    #[inline]
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        match self.timeout_ns.load(Ordering::Relaxed) {
+            0 => None,
+            ns => Some(Duration::from_nanos(ns)),
+        }
+    }
+
+    /// What went through the pipe so far, on the side that this end is on (of an end that does both, the
+    /// reader's).
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let side = if self.role.reads {
+            Side::Reader
+        } else {
+            Side::Writer
+        };
+        let lane = self.shared.lane();
+        let mut stats = lane.map(|lane| lane.stats(side)).unwrap_or_default();
+        stats.kernel_bytes = self
+            .shared
+            .locals(side)
+            .kernel_bytes
+            .load(Ordering::Relaxed);
+        stats
+    }
+
+    /// From now on, and for good, no byte of this pipe goes through a lane of this process: for code that
+    /// uses the descriptor without standpipe (`O_DIRECT`, `O_ASYNC`, epoll on the bare descriptor,
+    /// splice).
     ///
     /// # Errors
-    /// As the move of queued bytes.
+    /// When queued bytes can't be moved into the kernel pipe.
     pub fn use_kernel(&self) -> io::Result<()> {
+        leave::for_good(&self.shared)
+    }
+
+    /// Moves what is queued into the kernel pipe, before a program is started that inherits this end by
+    /// other means than fork(3). The next read is through the lane again.
+    ///
+    /// # Errors
+    /// When the kernel pipe can't be opened to move the bytes there.
+    pub fn suspend(&self) -> io::Result<()> {
+        self.shared.open_to_strangers();
+        let _: Moved = leave::as_reader(&self.shared)?;
+        self.shared.writers.ask_next();
         Ok(())
     }
 
-    /// Gives the descriptor up, for code that does not know standpipe. Queued bytes move into the
-    /// kernel pipe.
+    /// Gives the descriptor up, for code or a program that may not know standpipe. If this is the last
+    /// read end here, what is queued moves into the kernel pipe.
     ///
     /// # Errors
-    /// When they can't.
-    pub fn try_into_fd(self) -> io::Result<OwnedFd> {
-        Ok(self.fd)
+    /// When it can't: no `/proc`, no descriptor left, or the pipe may not be opened any more (after
+    /// `setuid`).
+    pub fn try_into_fd(mut self) -> io::Result<OwnedFd> {
+        if self.role.writes {
+            leave::to_writing_program(&self.shared);
+        }
+        if self.role.reads {
+            let stays = self.shared.readers.ends.load(Ordering::Relaxed) > 1;
+            leave::to_reading_program(&self.shared, stays)?;
+        }
+        self.forget_side();
+        self.fd.take().ok_or_else(|| Errno::BADF.into())
     }
+
+    /// This end is not one of this process any more. Says on which sides it was the last.
+    fn forget_side(&self) -> Role {
+        registry::remove_fd(&self.shared, self.borrow().as_raw_fd());
+        let was_last = |side| {
+            let ends = &self.shared.locals(side).ends;
+            self.role.has(side) && ends.fetch_sub(1, Ordering::Relaxed) == 1
+        };
+        Role {
+            reads: was_last(Side::Reader),
+            writes: was_last(Side::Writer),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn borrow(&self) -> BorrowedFd<'_> {
+        self.fd
+            .as_ref()
+            .expect("an end has its descriptor until dropped")
+            .as_fd()
+    }
+
+    #[inline]
+    pub(crate) fn is_nonblocking_hint(&self) -> bool {
+        self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    /// Asks the kernel for the mode.
+    pub(crate) fn ask_nonblocking(&self) -> io::Result<bool> {
+        let nonblocking = kernel::is_nonblocking(self.borrow())?;
+        self.nonblocking.store(nonblocking, Ordering::Relaxed);
+        Ok(nonblocking)
+    }
+
+    pub(crate) fn lane_capacity_bytes(&self, lane: &Lane) -> usize {
+        lane.size().capacity_bytes()
+    }
+
+    /// A call without a lane is done: looks for others now and then.
+    #[inline]
+    pub(crate) fn look_around(&self, side: Side, bytes: usize) {
+        let shared = &self.shared;
+        if !shared.locals(side).is_time_to_ask_after(bytes) {
+            return;
+        }
+        if side == Side::Reader && shared.has_members_here() {
+            shared.lane_or_make();
+        }
+        if shared.is_open_to_strangers() {
+            shared.meetings.look(shared, self.borrow(), self.role);
+        }
+    }
+}
+
+/// `O_ASYNC`, which rustix has no name for.
+const ASYNC: OFlags = OFlags::from_bits_retain(0o20000);
+
+/// The size of a pipe that is adopted.
+fn size_of(fd: BorrowedFd<'_>) -> PipeSize {
+    let capacity = kernel::capacity_bytes(fd).unwrap_or(64 << 10);
+    PipeSize::from_bytes(capacity, None).unwrap_or_default()
 }
 
 /// Moves what is queued in lanes of this process into their kernel pipes, before a program is started
 /// that inherits ends (posix_spawn, vfork, exec). A libc fork does this by itself.
 ///
 /// # Errors
-/// As the move of queued bytes.
+/// As [`End::suspend`], the first that fails; the others are moved all the same.
 pub fn prepare_for_exec() -> io::Result<()> {
-    Ok(())
+    let mut outcome = Ok(());
+    for shared in registry::all() {
+        if shared.is_open_to_strangers() {
+            shared.writers.ask_next();
+            outcome = outcome.and(leave::as_reader(&shared).map(|_| ()));
+        }
+    }
+    outcome
+}
+
+/// Makes this process one that knows nothing of any pipe, as if it had just been started by exec. For
+/// tests of that very situation. The ends that were there must be leaked, not dropped.
+#[doc(hidden)]
+pub fn forget_inherited() {
+    registry::forget();
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.fd.is_none() {
+            return;
+        }
+        let last_of = self.forget_side();
+        for side in last_of.sides() {
+            match side {
+                // What can't be moved stays in the lane, for those who know it.
+                Side::Reader => {
+                    let _ = leave::as_last_reader(&self.shared, self.borrow());
+                }
+                Side::Writer => leave::as_last_writer(&self.shared, self.borrow()),
+            }
+        }
+        drop(self.fd.take());
+        // After the close: whoever reads the note asks the kernel and is told.
+        if let Some(lane) = self.shared.lane() {
+            self.role.sides().for_each(|side| lane.note_departure(side));
+        }
+    }
 }
 
 impl AsFd for End {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.borrow()
     }
 }
 
 impl AsRawFd for End {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.borrow().as_raw_fd()
+    }
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End")
+            .field("fd", &self.as_raw_fd())
+            .field("role", &self.role)
+            .field("size", &self.size())
+            .finish()
     }
 }
 
 impl Read for &End {
+    #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(&self.fd, buf)?)
+        if !self.role.reads {
+            return Err(Errno::BADF.into());
+        }
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.read_some(&mut [IoSliceMut::new(buf)])
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if bufs.len() > 1024 {
+        if !self.role.reads {
+            return Err(Errno::BADF.into());
+        }
+        if bufs.len() > IOV_MAX {
             return Err(Errno::INVAL.into());
         }
-        Ok(rustix::io::readv(&self.fd, bufs)?)
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        self.read_some(bufs)
     }
 }
 
 impl Write for &End {
+    #[inline]
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(&self.fd, buf)?)
+        if !self.role.writes {
+            return Err(Errno::BADF.into());
+        }
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        self.write_some(&[IoSlice::new(buf)])
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        if bufs.len() > 1024 {
+        if !self.role.writes {
+            return Err(Errno::BADF.into());
+        }
+        if bufs.len() > IOV_MAX {
             return Err(Errno::INVAL.into());
         }
-        Ok(rustix::io::writev(&self.fd, bufs)?)
+        if bufs.iter().all(|buf| buf.is_empty()) {
+            return Ok(0);
+        }
+        self.write_some(bufs)
     }
 
     fn flush(&mut self) -> io::Result<()> {

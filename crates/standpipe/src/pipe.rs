@@ -26,12 +26,6 @@
 mod builder;
 mod defaults;
 mod ends;
-mod handover;
-mod kernel;
-mod read;
-mod shared;
-mod sleep;
-mod write;
 
 pub use builder::{Builder, pipe};
 pub use defaults::{SETTING_ENV, default_size, set_default, settings_path};

@@ -1,8 +1,5 @@
 //! How bytes get out of the lane.
 
-#[cfg(not(loom))]
-use std::io;
-
 use standpipe_core::accounting::{Corrupted, queued_bytes};
 
 use super::{CHUNK_BYTES, Lane, LaneError, Side};
@@ -11,7 +8,7 @@ use crate::sync::Ordering;
 
 impl Lane {
     /// Takes whatever is queued, up to the room in `target`. Returns the number of bytes, 0 if the
-    /// lane is empty.
+    /// lane is empty, or if others have to be read first.
     ///
     /// # Errors
     /// [`LaneError`]; nothing was taken.
@@ -34,7 +31,9 @@ impl Lane {
             let bytes = self
                 .next_read(*head)?
                 .min(target.remaining_bytes())
-                .min(CHUNK_BYTES);
+                .min(CHUNK_BYTES)
+                // After the look at `tail`: a mark was put before what is behind it was published.
+                .min(self.up_to_mark_bytes(*head));
             if bytes == 0 {
                 break;
             }
@@ -45,7 +44,7 @@ impl Lane {
 
     /// How much can be read, by the `tail` seen last if there is something, else by the newest.
     #[inline]
-    fn next_read(&self, head: u64) -> Result<usize, Corrupted> {
+    pub(super) fn next_read(&self, head: u64) -> Result<usize, Corrupted> {
         let seen_tail = &self.header().reader.0.seen_tail;
         match queued_bytes(head, seen_tail.load(Ordering::Relaxed), self.capacity()) {
             Ok(bytes) if bytes > 0 => Ok(bytes),
@@ -89,45 +88,6 @@ impl Lane {
         }
     }
 
-    /// Hands what is queued to `sink`, in pieces, and takes off what the sink says it took. Stops
-    /// when the sink would block. Says whether the lane is empty.
-    ///
-    /// What the sink does and the store of `head` are two steps: killed in between, the piece is
-    /// handed out once more by whoever drains next.
-    ///
-    /// # Errors
-    /// [`LaneError`], and those of the sink other than `WouldBlock`.
-    #[cfg(not(loom))]
-    pub fn drain(&self, mut sink: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
-        let guard = self.lock(Side::Reader)?;
-        let mut buffer = [0; CHUNK_BYTES];
-        let start = self.header().head.0.load(Ordering::Relaxed);
-        let mut head = start;
-        let outcome = loop {
-            let bytes = self
-                .next_read(head)
-                .map_err(LaneError::from)?
-                .min(buffer.len());
-            if bytes == 0 {
-                break Ok(true);
-            }
-            // SAFETY: `next_read` found these bytes queued, and we hold the read lock
-            // (invariants 1 and 3).
-            unsafe { self.memory.copy_out(head, &mut buffer[..bytes]) };
-            match sink(&buffer[..bytes]) {
-                Ok(taken) => head = head.wrapping_add(taken.min(bytes) as u64),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(false),
-                Err(error) => break Err(error),
-            }
-            // Release pairs with the Acquire in `next_write_step`.
-            self.header().head.0.store(head, Ordering::Release);
-        };
-        let sleeper = self.account(Side::Reader, head.wrapping_sub(start) as usize);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
-        outcome
-    }
-
     /// Runs `action` while no other reader is inside. For what readers do beside the lane, in an order
     /// that all of them agree on.
     ///
@@ -141,13 +101,6 @@ impl Lane {
         Ok(action(&OnlyReader { lane: self }))
     }
 
-    /// How many bytes of the kernel pipe come before those of the lane, as last noted.
-    #[inline]
-    #[must_use]
-    pub fn kernel_due_bytes(&self) -> usize {
-        self.header().reader.0.kernel_due.load(Ordering::Relaxed) as usize
-    }
-
     /// Runs `action` while no writer is inside.
     ///
     /// # Errors
@@ -158,19 +111,7 @@ impl Lane {
     }
 }
 
-/// The one reader that is inside ([`Lane::as_only_reader`]).
+/// The one reader that is inside ([`Lane::as_only_reader`]). What it may do is in `lane/way.rs`.
 pub struct OnlyReader<'a> {
-    lane: &'a Lane,
-}
-
-impl OnlyReader<'_> {
-    /// Notes how many bytes of the kernel pipe come before those of the lane from now on.
-    pub fn set_kernel_due(&self, bytes: usize) {
-        self.lane
-            .header()
-            .reader
-            .0
-            .kernel_due
-            .store(bytes as u64, Ordering::Relaxed);
-    }
+    pub(super) lane: &'a Lane,
 }

@@ -16,7 +16,7 @@ fn lane(capacity_bytes: usize) -> Lane {
 fn write(lane: &Lane, bytes: &[u8]) -> Result<usize, LaneError> {
     let slices = [IoSlice::new(bytes)];
     let mut source = Gather::new(&slices);
-    lane.try_write(&mut source).map(|_| source.done_bytes())
+    lane.try_write(&mut source, 0).map(|_| source.done_bytes())
 }
 
 fn read(lane: &Lane, bytes: usize) -> Result<Vec<u8>, LaneError> {
@@ -106,7 +106,7 @@ fn running_out_of_memory_is_an_error_of_that_call_and_loses_nothing() {
     let file = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
     // The header and ten pages of a ring of sixteen.
     ftruncate(&file, 11 * PAGE_BYTES as u64).unwrap();
-    let memory = Memory::over(&file, 16 * PAGE_BYTES).unwrap();
+    let memory = Memory::over(file, 16 * PAGE_BYTES).unwrap();
     let lane = Lane::over(memory, size(16 * PAGE_BYTES), Wake::PerSegment).unwrap();
     let first = vec![1; 8 * PAGE_BYTES];
     assert_eq!(write(&lane, &first).unwrap(), first.len());
@@ -231,12 +231,12 @@ fn a_used_lane_is_as_new_after_a_reset() {
     let mut lane = lane(8192);
     for _ in 0..5 {
         write(&lane, &[1; 3000]).unwrap();
-        lane.add_mode(Mode::KERNEL);
+        lane.add_mode(Mode::RETIRED);
         lane.note_departure(Side::Reader);
         lane.reset();
         assert_eq!(lane.queued_bytes(), 0);
         assert_eq!(lane.stats(Side::Writer), Stats::default());
-        assert_eq!(lane.mode(Side::Writer), Mode::LANE);
+        assert_eq!(lane.mode(Side::Writer), Mode::OPEN);
         assert_eq!(lane.departures_seen_by(Side::Writer), 0);
         assert!(read(&lane, 10).unwrap().is_empty());
         assert_eq!(write(&lane, &[2; 8192]).unwrap(), 8192);

@@ -8,17 +8,22 @@ use crate::sync::Ordering;
 
 impl Lane {
     /// Queues as much of `source` as fits, or, if it is at most `PIPE_BUF` in all, everything or
-    /// nothing. What was queued is taken off `source`, also when an error follows.
+    /// nothing. What was queued is taken off `source`, also when an error follows. `departures` is how
+    /// many readers had left when the caller made sure that one is present.
     ///
     /// # Errors
     /// [`LaneError`]; nothing of the failing step was queued.
     #[inline]
-    pub fn try_write(&self, source: &mut Gather<'_>) -> Result<Written, LaneError> {
+    pub fn try_write(
+        &self,
+        source: &mut Gather<'_>,
+        departures: u32,
+    ) -> Result<Written, LaneError> {
         self.reserve_for_writing(source.remaining_bytes())?;
         let guard = self.lock(Side::Writer)?;
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
-        let outcome = self.write_locked(source, &mut tail);
+        let outcome = self.write_locked(source, &mut tail, departures);
         let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
@@ -29,11 +34,15 @@ impl Lane {
         &self,
         source: &mut Gather<'_>,
         tail: &mut u64,
+        departures: u32,
     ) -> Result<Written, LaneError> {
         while source.remaining_bytes() > 0 {
-            if self.mode(Side::Writer).has(Mode::KERNEL) {
-                return Ok(Written::KernelOnly);
+            if self.departures_seen_by(Side::Writer) != departures
+                || self.mode(Side::Writer).has(Mode::RETIRED)
+            {
+                return Ok(Written::Ask);
             }
+            self.go_inside(*tail);
             match self.next_write_step(source, *tail)? {
                 WriteStep::Copy(bytes) => self.write_chunk(source, tail, bytes)?,
                 WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),

@@ -1,6 +1,7 @@
 //! Making pipes.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use standpipe_core::size::{PipeSize, SizeError};
@@ -8,7 +9,8 @@ use standpipe_shm::lane::Wake;
 
 use super::defaults::default_size;
 use super::ends::{ReadEnd, WriteEnd};
-use super::shared::Shared;
+use crate::end::registry::{self, PipeId};
+use crate::end::{End, Role};
 
 /// Makes a pipe of the [default size](super::default_size): blocking, closed on exec.
 ///
@@ -119,9 +121,21 @@ impl Builder {
         flags.set(PipeFlags::CLOEXEC, !self.inherit);
         flags.set(PipeFlags::NONBLOCK, self.nonblocking);
         let (read_fd, write_fd) = pipe_with(flags)?;
-        let shared = Shared::new(size, self.wake);
-        let reader = ReadEnd::new(read_fd, shared.clone(), self.nonblocking);
-        Ok((reader, WriteEnd::new(write_fd, shared, self.nonblocking)))
+        let shared = registry::add(PipeId::of(&read_fd)?, size, self.wake, self.inherit);
+        if !has_capacity(&write_fd, size) {
+            // What the kernel pipe can't hold goes through the lane from the beginning.
+            shared.lane_or_make();
+            shared.lane_to_read();
+        }
+        let end = |fd, reads| {
+            let role = Role {
+                reads,
+                writes: !reads,
+            };
+            End::new(fd, shared.clone(), role, self.nonblocking)
+        };
+        let reader = ReadEnd::try_from(end(read_fd, true))?;
+        Ok((reader, WriteEnd::try_from(end(write_fd, false))?))
     }
 
     fn pipe_size(&self) -> Result<PipeSize, SizeError> {
@@ -135,3 +149,12 @@ impl Builder {
         }
     }
 }
+
+/// Has the kernel pipe hold as much as the lane will, or says that it can't.
+fn has_capacity(fd: &OwnedFd, size: PipeSize) -> bool {
+    let capacity = size.capacity_bytes();
+    capacity == KERNEL_CAPACITY_BYTES || rustix::pipe::fcntl_setpipe_size(fd, capacity).is_ok()
+}
+
+/// What a kernel pipe holds that nobody configured (16 pages, see pipe(7)).
+const KERNEL_CAPACITY_BYTES: usize = 64 << 10;

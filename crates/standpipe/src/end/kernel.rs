@@ -3,14 +3,10 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-
-const AT_ONCE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 0,
-};
+use standpipe_shm::patience::AT_ONCE;
 
 /// What the kernel pipe has for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +37,8 @@ pub fn is_broken(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(events(fd, PollFlags::empty())?.contains(PollFlags::ERR))
 }
 
-fn events(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
+/// What poll(2) reports now of `wanted`.
+pub fn events(fd: BorrowedFd<'_>, wanted: PollFlags) -> io::Result<PollFlags> {
     let mut fds = [PollFd::from_borrowed_fd(fd, wanted)];
     loop {
         match poll(&mut fds, Some(&AT_ONCE)) {
@@ -60,14 +57,27 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 /// Reads what is there, whatever the mode of the descriptor. See preadv2(2), `RWF_NOWAIT`.
 ///
 /// # Errors
-/// `WouldBlock` if somebody else was faster.
-pub fn read_now(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut slices = [IoSliceMut::new(buffer)];
-    match rustix::io::preadv2(fd, &mut slices, u64::MAX, ReadWriteFlags::NOWAIT) {
-        // Before Linux 6.4. The caller saw bytes, and keeps other readers of ours out.
-        Err(Errno::OPNOTSUPP) => Ok(rustix::io::readv(fd, &mut slices)?),
+/// `WouldBlock` if nothing is there.
+pub fn read_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    match rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT) {
+        // Before Linux 6.4.
+        Err(Errno::OPNOTSUPP) if input(fd)? == Input::Empty => Err(Errno::AGAIN.into()),
+        Err(Errno::OPNOTSUPP) => Ok(rustix::io::readv(fd, slices)?),
         result => Ok(result?),
     }
+}
+
+/// Writes what fits, whatever the mode of the descriptor. See pwritev2(2), `RWF_NOWAIT`.
+///
+/// # Errors
+/// `WouldBlock` if nothing fits; else as writev(2).
+pub fn write_now(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::pwritev2(
+        fd,
+        slices,
+        u64::MAX,
+        ReadWriteFlags::NOWAIT,
+    )?)
 }
 
 /// Whether the open file description is in non-blocking mode.
@@ -92,11 +102,12 @@ pub fn write(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     Ok(rustix::io::writev(fd, slices)?)
 }
 
-/// Gives the kernel pipe `capacity_bytes`, or what the limits of the user allow.
-pub fn grow(fd: BorrowedFd<'_>, capacity_bytes: usize) {
-    let mut bytes = capacity_bytes;
-    while bytes > 64 << 10 && rustix::pipe::fcntl_setpipe_size(fd, bytes).is_err() {
-        bytes /= 2;
+/// Has the kernel pipe hold at least `bytes`, or what the limits of the user allow.
+pub fn grow(fd: BorrowedFd<'_>, bytes: usize) {
+    let now = capacity_bytes(fd).unwrap_or(usize::MAX);
+    let mut wanted = bytes;
+    while wanted > now && rustix::pipe::fcntl_setpipe_size(fd, wanted).is_err() {
+        wanted /= 2;
     }
 }
 
@@ -109,7 +120,15 @@ pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 /// Sleeps until the kernel pipe takes bytes again, or nobody reads any more.
-pub fn wait_writable(fd: BorrowedFd<'_>) {
-    // An interruption is as good as an event: the caller looks again.
-    let _ = poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], None);
+///
+/// # Errors
+/// `Interrupted`.
+pub fn wait_writable(fd: BorrowedFd<'_>) -> io::Result<()> {
+    poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], None)?;
+    Ok(())
+}
+
+/// The size of the kernel pipe. See `F_GETPIPE_SZ` in fcntl(2).
+pub fn capacity_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    Ok(rustix::pipe::fcntl_getpipe_size(fd)?)
 }

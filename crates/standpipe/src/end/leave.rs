@@ -1,0 +1,157 @@
+//! Leaving the lane: what is queued there moves into the kernel pipe, where everybody finds it.
+//!
+//! A reader leaves when its last end in the process closes, when it is handed to a program, and before
+//! a fork if programs would inherit it. A writer leaves when its last end in the process closes. See
+//! docs/LANE_PROTOCOL.md.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use standpipe_shm::lane::{Lane, Mode};
+use standpipe_shm::signals;
+
+use super::shared::Shared;
+use super::{kernel, registry};
+
+/// Whether everything that was queued is in the kernel pipe now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Moved {
+    /// Yes.
+    All,
+    /// It did not fit.
+    Partly,
+}
+
+/// This process reads from the lane no more, until it reads again.
+///
+/// # Errors
+/// When bytes are queued in the lane, and the kernel pipe could not be opened to move them there.
+pub fn as_reader(shared: &Shared) -> io::Result<Moved> {
+    if !shared.leave() {
+        return Ok(Moved::All);
+    }
+    match shared.lane() {
+        Some(lane) => empty(shared, lane),
+        None => Ok(Moved::All),
+    }
+}
+
+/// The same, for the last read end of this process, which is about to be closed.
+///
+/// # Errors
+/// As [`as_reader`].
+pub fn as_last_reader(shared: &Shared, fd: BorrowedFd<'_>) -> io::Result<Moved> {
+    let had_entered = shared.leave();
+    match shared.lane() {
+        // Strangers and programs look for it in the kernel pipe.
+        Some(lane) if had_entered && shared.is_open_to_strangers() && !is_empty(lane) => {
+            let _no_fork = registry::hold_forks();
+            let pipe = kernel::reopen_for_writing(fd)?;
+            moved(lane.empty_into(pipe.as_fd())?)
+        }
+        _ => Ok(Moved::All),
+    }
+}
+
+/// The last write end of this process is about to be closed: what it wrote shall not depend on readers
+/// that know the lane.
+pub fn as_last_writer(shared: &Shared, fd: BorrowedFd<'_>) {
+    if let Some(lane) = shared.lane()
+        && shared.is_open_to_strangers()
+        && !is_empty(lane)
+        && matches!(kernel::is_broken(fd), Ok(false))
+    {
+        // A closing end has no way to report, and no reason to: readers of the lane find what stays.
+        let _ = signals::without_broken_pipe(|| lane.empty_into(fd));
+    }
+}
+
+/// Somebody who may not know the lane will write to the pipe.
+pub fn to_writing_program(shared: &Shared) {
+    shared.open_to_strangers();
+    if let Some(lane) = shared.lane() {
+        lane.add_mode(Mode::UNAWARE_WRITERS);
+    }
+    shared.writers.ask_next();
+}
+
+/// Somebody who may not know the lane will read from the pipe. `stays` if there are other read ends in
+/// this process: then nothing goes through the lane any more, since what it reads there is missing
+/// elsewhere.
+///
+/// # Errors
+/// When bytes are queued in the lane, and the kernel pipe could not be opened to move them there.
+pub fn to_reading_program(shared: &Arc<Shared>, stays: bool) -> io::Result<()> {
+    shared.open_to_strangers();
+    if stays {
+        shared.retire();
+    } else {
+        shared.leave();
+    }
+    match shared.lane() {
+        Some(lane) if !is_empty(lane) => empty_for_certain(shared, lane),
+        _ => Ok(()),
+    }
+}
+
+/// From now on, and for good, this process does without the lane.
+///
+/// # Errors
+/// As [`to_reading_program`].
+pub fn for_good(shared: &Arc<Shared>) -> io::Result<()> {
+    shared.retire();
+    match shared.lane() {
+        Some(lane) if !is_empty(lane) => empty_for_certain(shared, lane),
+        _ => Ok(()),
+    }
+}
+
+/// Whether nothing is left in the lane, or on its way out of it.
+pub fn is_empty(lane: &Lane) -> bool {
+    lane.queued_bytes() == 0 && !lane.is_staged()
+}
+
+fn empty(shared: &Shared, lane: &Lane) -> io::Result<Moved> {
+    if is_empty(lane) {
+        return Ok(Moved::All);
+    }
+    // A child must not inherit the descriptor: it would keep the end of the stream from the readers.
+    let live = registry::hold_forks();
+    let pipe = registry::reopen_for_writing(&live, shared)?;
+    moved(lane.empty_into(pipe.as_fd())?)
+}
+
+fn moved(all: bool) -> io::Result<Moved> {
+    Ok(if all { Moved::All } else { Moved::Partly })
+}
+
+/// Empties the lane. The kernel pipe is made large enough for all; if the user's limits do not allow
+/// that, a thread stays behind and moves the rest.
+fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
+    let mut live = registry::hold_forks();
+    let pipe = registry::reopen_for_writing(&live, shared)?;
+    let unread = kernel::unread_bytes(pipe.as_fd())?;
+    kernel::grow(pipe.as_fd(), lane.queued_bytes() + unread);
+    if !lane.empty_into(pipe.as_fd())? {
+        registry::close_in_children(&mut live, &pipe);
+        leave_to_thread(shared.clone(), pipe);
+    }
+    Ok(())
+}
+
+fn leave_to_thread(shared: Arc<Shared>, pipe: OwnedFd) {
+    std::thread::spawn(move || {
+        // The program's end is no reason to end ours.
+        signals::block_broken_pipe();
+        let lane = shared.lane().expect("a lane stays");
+        while matches!(lane.empty_into(pipe.as_fd()), Ok(false)) {
+            // An interruption is as good as an event: we look again.
+            let _ = kernel::wait_writable(pipe.as_fd());
+        }
+        let mut live = registry::hold_forks();
+        registry::closes(&mut live, &pipe);
+        drop(pipe);
+    });
+}

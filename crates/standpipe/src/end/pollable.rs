@@ -1,0 +1,135 @@
+//! One descriptor that tells when an end is ready, for poll, epoll and what is built on them.
+//!
+//! It is an epoll descriptor over everything that an end sleeps on: its kernel pipe, its side's
+//! doorbell, for writers the presence of readers. While somebody polls a bell on its own, the bell is
+//! a level: who silences it looks afterwards, and rings it again if there is a reason to.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use standpipe_shm::lane::{Lane, Mode, Side};
+use standpipe_shm::sync::{AtomicBool, Ordering};
+
+use super::End;
+
+/// The descriptor.
+pub struct Pollable {
+    set: OwnedFd,
+    has_lane: AtomicBool,
+    waits_for_kernel: AtomicBool,
+}
+
+const NO_DATA: EventData = EventData::new_u64(0);
+
+impl Pollable {
+    fn new(end: &End) -> io::Result<Self> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&set, end.borrow(), NO_DATA, kernel_events(end, true))?;
+        Ok(Self {
+            set,
+            has_lane: AtomicBool::new(false),
+            waits_for_kernel: AtomicBool::new(true),
+        })
+    }
+
+    /// Waits for the lane as well, from now on.
+    fn add_lane(&self, lane: &Lane, end: &End) -> io::Result<()> {
+        if self.has_lane.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let side = end.poll_side();
+        lane.add_mode_of(side, Mode::POLLED);
+        self.add(lane.bell_fd(side), EventFlags::IN)?;
+        if side == Side::Writer {
+            self.add(lane.presence(), EventFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, events: EventFlags) -> io::Result<()> {
+        match epoll::add(&self.set, fd, NO_DATA, events) {
+            Err(Errno::EXIST) => Ok(()),
+            added => Ok(added?),
+        }
+    }
+
+    /// A writer inside the lane must not be told of room in the kernel pipe.
+    fn wait_for_kernel(&self, end: &End, yes: bool) -> io::Result<()> {
+        if self.waits_for_kernel.swap(yes, Ordering::Relaxed) != yes {
+            epoll::modify(&self.set, end.borrow(), NO_DATA, kernel_events(end, yes))?;
+        }
+        Ok(())
+    }
+}
+
+fn kernel_events(end: &End, waits: bool) -> EventFlags {
+    match end.poll_side() {
+        Side::Reader => EventFlags::IN,
+        Side::Writer if waits => EventFlags::OUT,
+        Side::Writer => EventFlags::empty(),
+    }
+}
+
+impl End {
+    /// The side whose readiness the pollable descriptor tells: of an end that reads and writes, the
+    /// reader's.
+    fn poll_side(&self) -> Side {
+        if self.can_read() {
+            Side::Reader
+        } else {
+            Side::Writer
+        }
+    }
+
+    /// A descriptor that becomes *readable* when a read or write of this end would not block, or when
+    /// the last peer is gone; for poll, epoll (level or edge), mio, tokio, Python's selectors. (Of an
+    /// end that reads and writes: when a read would not.)
+    ///
+    /// It never misses an event. It may report a readiness that the next read or write answers with
+    /// `WouldBlock`, once: that call looks again, and from then on the descriptor is quiet until
+    /// something happens.
+    ///
+    /// # Errors
+    /// As epoll_create(2).
+    pub fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
+        if self.pollable.get().is_none() {
+            let _ = self.pollable.set(Pollable::new(self)?);
+        }
+        let pollable = self.pollable.get().expect("just set");
+        self.quieten(pollable, self.wanted_bytes())?;
+        Ok(pollable.set.as_fd())
+    }
+
+    /// The end is not ready, and whoever polls it is to hear of it when it is. True: look again, it is
+    /// ready after all.
+    pub(super) fn would_block(&self, side: Side, wanted_bytes: usize) -> bool {
+        match (self.pollable.get(), self.shared.lane()) {
+            (Some(pollable), Some(_)) if side == self.poll_side() => {
+                self.quieten(pollable, wanted_bytes).unwrap_or(true)
+            }
+            _ => false,
+        }
+    }
+
+    /// Lowers the bell, unless there is a reason for it to ring. Says whether there is.
+    fn quieten(&self, pollable: &Pollable, wanted_bytes: usize) -> io::Result<bool> {
+        let Some(lane) = self.shared.lane() else {
+            return Ok(false);
+        };
+        let side = self.poll_side();
+        pollable.add_lane(lane, self)?;
+        let is_outside = side == Side::Writer && !self.is_lane_way(lane)?;
+        pollable.wait_for_kernel(self, side == Side::Reader || is_outside)?;
+        Ok(lane.quieten(side, wanted_bytes) && !is_outside)
+    }
+
+    /// For how much a poller waits: a writer for room for any write that is atomic.
+    fn wanted_bytes(&self) -> usize {
+        match self.poll_side() {
+            Side::Reader => 1,
+            Side::Writer => standpipe_core::size::PIPE_BUF,
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The pipes of this process, by identity; and what has to be done for all of them around a fork.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
+
+use rustix::io::Errno;
+use standpipe_core::size::PipeSize;
+use standpipe_shm::lane::Wake;
+use standpipe_shm::{fork, patience, pool};
+
+use super::leave;
+use super::shared::Shared;
+
+/// What makes a pipe the same pipe: device and inode, as long as it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PipeId {
+    device: u64,
+    inode: u64,
+}
+
+impl PipeId {
+    /// Asked of a descriptor.
+    pub fn of(fd: impl AsFd) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(fd)?;
+        Ok(Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
+    }
+}
+
+/// What has to be known at a fork. Whatever is done under its lock, a forked child finds done or not
+/// begun.
+#[derive(Default)]
+pub struct Live {
+    pipes: HashMap<PipeId, Known>,
+    /// Descriptors of this process alone.
+    own_fds: Vec<RawFd>,
+}
+
+struct Known {
+    shared: Weak<Shared>,
+    /// Descriptors of its ends here.
+    fds: Vec<RawFd>,
+}
+
+impl From<&Arc<Shared>> for Known {
+    fn from(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::downgrade(shared),
+            fds: Vec::with_capacity(2),
+        }
+    }
+}
+
+fn live() -> MutexGuard<'static, Live> {
+    static LIVE: OnceLock<Mutex<Live>> = OnceLock::new();
+    LIVE.get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A pipe that was just made.
+pub fn add(id: PipeId, size: PipeSize, wake: Wake, is_open_to_strangers: bool) -> Arc<Shared> {
+    watch_forks();
+    let shared = Arc::new(Shared::new(id, size, wake, is_open_to_strangers));
+    live().pipes.insert(id, Known::from(&shared));
+    shared
+}
+
+/// The pipe of this identity, or one that is new to this process, of `size`.
+pub fn find_or_add(id: PipeId, size: impl FnOnce() -> PipeSize) -> Arc<Shared> {
+    watch_forks();
+    let mut live = live();
+    if let Some(shared) = live.pipes.get(&id).and_then(|known| known.shared.upgrade()) {
+        shared.open_to_strangers();
+        return shared;
+    }
+    let shared = Arc::new(Shared::new(id, size(), Wake::default(), true));
+    live.pipes.insert(id, Known::from(&shared));
+    shared
+}
+
+/// A pipe whose last end here is gone.
+pub fn remove(shared: &Shared) {
+    let mut live = live();
+    // Another pipe may have come to this identity since.
+    let is_ours = live
+        .pipes
+        .get(&shared.id)
+        .is_some_and(|known| std::ptr::eq(known.shared.as_ptr(), shared));
+    if is_ours {
+        live.pipes.remove(&shared.id);
+    }
+}
+
+/// Every pipe of this process.
+pub fn all() -> Vec<Arc<Shared>> {
+    upgraded(&live())
+}
+
+fn upgraded(live: &Live) -> Vec<Arc<Shared>> {
+    let known = live.pipes.values();
+    known.filter_map(|known| known.shared.upgrade()).collect()
+}
+
+/// An end of `shared` has this descriptor from now on.
+pub fn add_fd(shared: &Shared, fd: RawFd) {
+    if let Some(known) = live().pipes.get_mut(&shared.id) {
+        known.fds.push(fd);
+    }
+}
+
+/// It is about to be closed, or given away.
+pub fn remove_fd(shared: &Shared, fd: RawFd) {
+    if let Some(known) = live().pipes.get_mut(&shared.id)
+        && let Some(index) = known.fds.iter().position(|one| *one == fd)
+    {
+        known.fds.swap_remove(index);
+    }
+}
+
+/// A descriptor to write to the pipe by, non-blocking, whatever ends are here.
+///
+/// # Errors
+/// `EBADF` without an end; else as open(2) of `/proc/self/fd`.
+pub fn reopen_for_writing(live: &Live, shared: &Shared) -> io::Result<OwnedFd> {
+    let fds = live.pipes.get(&shared.id).map(|known| &known.fds);
+    let fd = fds.and_then(|fds| fds.first()).ok_or(Errno::BADF)?;
+    // SAFETY: an end owns it, and takes it off the list, which is locked, before it closes it.
+    let fd = unsafe { BorrowedFd::borrow_raw(*fd) };
+    super::kernel::reopen_for_writing(fd)
+}
+
+/// No fork happens until the result is dropped.
+pub fn hold_forks() -> MutexGuard<'static, Live> {
+    live()
+}
+
+/// Children of this process close `fd`. Called while forks are held.
+pub fn close_in_children(live: &mut Live, fd: &impl AsRawFd) {
+    live.own_fds.push(fd.as_raw_fd());
+}
+
+/// `fd` is about to be closed here. Called while forks are held.
+pub fn closes(live: &mut Live, fd: &impl AsRawFd) {
+    live.own_fds.retain(|own| *own != fd.as_raw_fd());
+}
+
+/// What the forking thread holds from before a fork until after, so that the child finds it whole.
+struct Held {
+    live: MutexGuard<'static, Live>,
+    pool: pool::Pause,
+    /// Pipes must not be dropped while their list is held.
+    pipes: Vec<Arc<Shared>>,
+}
+
+thread_local! {
+    static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
+}
+
+fn watch_forks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        fork::watch(fork::Hooks {
+            prepare,
+            parent: release,
+            child: begin_anew,
+        });
+    });
+}
+
+/// Before a fork: each pipe gets its lane, since one made later would be on one side only. Read ends
+/// that a program would inherit leave their lanes: the child may turn into one.
+fn prepare() {
+    for pipe in all() {
+        if pipe.has_members_here() {
+            pipe.lane_or_make();
+        }
+        pipe.note_met();
+        if pipe.is_open_to_strangers() {
+            // What can't be moved stays in the lane, for those who know it.
+            let _ = leave::as_reader(&pipe);
+        }
+    }
+    let live = live();
+    let pipes = upgraded(&live);
+    let held = Held {
+        live,
+        pool: pool::pause(),
+        pipes,
+    };
+    HELD.with(|place| *place.borrow_mut() = Some(held));
+}
+
+fn release() {
+    let held = HELD.with(|place| place.borrow_mut().take());
+    if let Some(Held { live, pool, pipes }) = held {
+        drop((live, pool));
+        // The last ends of some may have gone meanwhile; dropping those takes the list.
+        drop(pipes);
+    }
+}
+
+/// In a forked child: page tables are empty, the pool's lanes are the parent's, and so are its
+/// meetings.
+fn begin_anew() {
+    HELD.with(|place| {
+        if let Some(held) = place.borrow_mut().as_mut() {
+            held.pool.clear();
+            held.live.own_fds.drain(..).for_each(fork::close);
+            for pipe in &held.pipes {
+                if let Some(lane) = pipe.lane() {
+                    lane.forget_page_tables();
+                }
+                pipe.meetings.begin_anew();
+                if fork::is_in_other_pid_namespace() {
+                    pipe.retire();
+                }
+            }
+        }
+    });
+    patience::recount_processors();
+    release();
+}
+
+/// As in a process that was just started by exec: nothing is known of any pipe. For tests of that
+/// very situation, which otherwise would need a program for each.
+pub fn forget() {
+    live().pipes.clear();
+}

@@ -1,0 +1,245 @@
+//! What the ends of one pipe share within a process, above all its lane.
+
+use std::sync::OnceLock;
+
+use standpipe_core::size::PipeSize;
+use standpipe_shm::lane::{Lane, Mode, Side, Wake};
+use standpipe_shm::patience::Patience;
+use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use standpipe_shm::{patience, pool};
+
+use super::meeting::Meetings;
+use super::registry::{self, PipeId};
+
+/// One pipe, as this process knows it.
+pub struct Shared {
+    pub(super) id: PipeId,
+    size: PipeSize,
+    wake: Wake,
+    lane: OnceLock<Lane>,
+    /// No lane is made or joined (any more).
+    is_retired: AtomicBool,
+    /// Other processes may have the lane.
+    is_met: AtomicBool,
+    /// Processes that did not inherit the pipe's ends as objects may hold its descriptors.
+    is_open_to_strangers: AtomicBool,
+    /// This process is present as a reader of the lane.
+    has_entered: AtomicBool,
+    /// The lane is empty, and nothing will ever enter it again.
+    pub(super) is_lane_done: AtomicBool,
+    pub(super) meetings: Meetings,
+    pub(super) readers: Locals,
+    pub(super) writers: Locals,
+}
+
+/// What one side of the pipe has in this process.
+#[derive(Default)]
+pub struct Locals {
+    /// How many ends.
+    pub ends: AtomicUsize,
+    /// How long they wait awake.
+    pub patience: Patience,
+    /// When somebody last asked the kernel pipe, in ticks.
+    pub asked_ticks: AtomicU64,
+    /// How many departures of the other side were seen then.
+    pub departures_seen: AtomicU32,
+    /// For writers: a reader of the lane was present then.
+    pub is_lane_read: AtomicBool,
+    /// Small transfers since.
+    pub transfers_since: AtomicU32,
+    /// Bytes that went through the kernel pipe.
+    pub kernel_bytes: AtomicU64,
+}
+
+impl Shared {
+    /// A pipe without a lane so far.
+    pub fn new(id: PipeId, size: PipeSize, wake: Wake, is_open_to_strangers: bool) -> Self {
+        Self {
+            id,
+            size,
+            wake,
+            lane: OnceLock::new(),
+            is_retired: AtomicBool::new(false),
+            is_met: AtomicBool::new(false),
+            is_open_to_strangers: AtomicBool::new(is_open_to_strangers),
+            has_entered: AtomicBool::new(false),
+            is_lane_done: AtomicBool::new(false),
+            meetings: Meetings::default(),
+            readers: Locals::default(),
+            writers: Locals::default(),
+        }
+    }
+
+    /// Capacity and segment.
+    pub fn size(&self) -> PipeSize {
+        self.size
+    }
+
+    /// The lane, if there is one.
+    #[inline]
+    pub fn lane(&self) -> Option<&Lane> {
+        self.lane.get()
+    }
+
+    /// The lane, made now if need be. `None` if this pipe does without one.
+    #[inline]
+    pub fn lane_or_make(&self) -> Option<&Lane> {
+        self.lane.get().or_else(|| self.make_lane())
+    }
+
+    #[cold]
+    fn make_lane(&self) -> Option<&Lane> {
+        if !self.is_retired() {
+            match pool::take(self.size, self.wake) {
+                // Another thread was faster: back with ours.
+                Ok(lane) => drop(self.lane.set(lane).map_err(pool::keep)),
+                // Slower, never wrong.
+                Err(_) => self.is_retired.store(true, Ordering::Relaxed),
+            }
+        }
+        self.lane.get()
+    }
+
+    /// A lane that was handed over becomes this pipe's, unless it has one.
+    pub fn join(&self, lane: Lane) {
+        if !self.is_retired() && self.lane.set(lane).is_ok() {
+            self.note_met();
+        }
+    }
+
+    /// The lane, for somebody who is about to read from it: this process becomes present there.
+    #[inline]
+    pub fn lane_to_read(&self) -> Option<&Lane> {
+        let lane = self.lane.get()?;
+        if !self.has_entered.load(Ordering::Relaxed) {
+            self.enter(lane);
+        }
+        Some(lane)
+    }
+
+    #[cold]
+    fn enter(&self, lane: &Lane) {
+        let _no_fork = registry::hold_forks();
+        // Who can't enter can still read what others bring in; writers stay outside for us.
+        if !self.is_retired() && lane.enter().is_ok() {
+            self.has_entered.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// This process is not present as a reader of the lane any more. Says whether it was.
+    pub fn leave(&self) -> bool {
+        let had_entered = self.has_entered.swap(false, Ordering::Relaxed);
+        if let (true, Some(lane)) = (had_entered, self.lane.get()) {
+            let _no_fork = registry::hold_forks();
+            // Without the lock (a handler's reentry), writers learn of it when they next ask.
+            let _ = lane.leave();
+        }
+        had_entered
+    }
+
+    /// Nothing enters a lane of this pipe any more.
+    pub fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+        self.leave();
+        if let Some(lane) = self.lane.get() {
+            lane.add_mode(Mode::RETIRED);
+            let _ = lane.as_only_writer(|| ());
+        }
+    }
+
+    /// Whether this process does without the lane.
+    #[inline]
+    pub fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Relaxed)
+    }
+
+    /// Whether other processes may have the lane.
+    #[inline]
+    pub fn is_met(&self) -> bool {
+        self.is_met.load(Ordering::Relaxed)
+    }
+
+    /// Other processes have the lane.
+    pub fn note_met(&self) {
+        self.is_met.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether processes that know nothing of this one's ends may hold the pipe.
+    #[inline]
+    pub fn is_open_to_strangers(&self) -> bool {
+        self.is_open_to_strangers.load(Ordering::Relaxed)
+    }
+
+    /// From now on they may.
+    pub fn open_to_strangers(&self) {
+        self.is_open_to_strangers.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether both sides have ends here: a lane between them needs no meeting.
+    pub fn has_members_here(&self) -> bool {
+        [&self.readers, &self.writers]
+            .iter()
+            .all(|locals| locals.ends.load(Ordering::Relaxed) > 0)
+    }
+
+    /// What `side` has here.
+    #[inline]
+    pub fn locals(&self, side: Side) -> &Locals {
+        match side {
+            Side::Reader => &self.readers,
+            Side::Writer => &self.writers,
+        }
+    }
+}
+
+/// How long what the kernel said of a pipe is taken for true while bytes flow: 20 to 60
+/// microseconds on processors of 2 to 5 GHz, less than a process takes to die and be waited for.
+const ASK_TICKS: u64 = 100_000;
+
+/// Transfers below this size ask the clock only each [`SMALL_TRANSFERS`] times, where a late answer
+/// does no harm.
+const SMALL_BYTES: usize = 2048;
+const SMALL_TRANSFERS: u32 = 16;
+
+impl Locals {
+    /// Whether it is time to ask the kernel pipe again.
+    #[inline]
+    pub fn is_time_to_ask(&self) -> bool {
+        let now = patience::ticks();
+        let due = now.wrapping_sub(self.asked_ticks.load(Ordering::Relaxed)) > ASK_TICKS;
+        if due {
+            self.asked_ticks.store(now, Ordering::Relaxed);
+        }
+        due
+    }
+
+    /// What was known is too old now.
+    pub fn ask_next(&self) {
+        self.asked_ticks.store(0, Ordering::Relaxed);
+    }
+
+    /// The same after a transfer, cheaper when it was a small one.
+    #[inline]
+    pub fn is_time_to_ask_after(&self, bytes: usize) -> bool {
+        if bytes < SMALL_BYTES {
+            let n = self.transfers_since.load(Ordering::Relaxed) + 1;
+            if n < SMALL_TRANSFERS {
+                self.transfers_since.store(n, Ordering::Relaxed);
+                return false;
+            }
+            self.transfers_since.store(0, Ordering::Relaxed);
+        }
+        self.is_time_to_ask()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        registry::remove(self);
+        if let Some(lane) = self.lane.take()
+            && !self.is_met()
+        {
+            pool::keep(lane);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Waiting for the other side: awake for a moment, then asleep on the doorbell and the kernel pipe.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use standpipe_core::accounting::worth_waking_for_bytes;
+use standpipe_shm::lane::{Lane, Mode, Side};
+use standpipe_shm::{patience, signals};
+
+use super::End;
+use super::shared::Shared;
+
+/// Until when a call waits at most. Begins with its first wait.
+pub struct Deadline {
+    timeout: Option<Duration>,
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    /// As set for this end.
+    #[inline]
+    pub fn of(end: &End) -> Self {
+        Self {
+            timeout: end.timeout(),
+            at: None,
+        }
+    }
+
+    /// Whether the call waits for ever.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.timeout.is_none()
+    }
+
+    /// How much is left.
+    ///
+    /// # Errors
+    /// `TimedOut` if nothing is.
+    fn left(&mut self) -> io::Result<Option<Duration>> {
+        let Some(timeout) = self.timeout else {
+            return Ok(None);
+        };
+        let now = Instant::now();
+        let at = *self.at.get_or_insert(now + timeout);
+        match at.checked_duration_since(now) {
+            Some(left) if !left.is_zero() => Ok(Some(left)),
+            _ => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Waits awake until somebody of `side` should go on. Says whether that came true.
+#[inline]
+pub fn wait_awake(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize) -> bool {
+    let patience = &shared.locals(side).patience;
+    patience.wait(lane.peer_runs_elsewhere(side), || {
+        lane.is_ready(side, wanted_bytes)
+    })
+}
+
+/// A peer that is killed between moving bytes and ringing for us leaves a sleeper that nobody rings
+/// for, if others still hold its end and do nothing. So who sleeps beside other processes looks up
+/// now and then.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// A writer of small pieces is woken when a page of them fits. If the reader stops in the middle of
+/// one, what it wants may fit without anybody ringing.
+const LOOK_UP_SMALL: Duration = Duration::from_millis(50);
+
+fn look_up(shared: &Shared, side: Side, wanted_bytes: usize) -> Option<Duration> {
+    let is_small = side == Side::Writer && worth_waking_for_bytes(wanted_bytes) > wanted_bytes;
+    if is_small {
+        Some(LOOK_UP_SMALL)
+    } else {
+        shared.is_met().then_some(LOOK_UP)
+    }
+}
+
+/// Sleeps until somebody of `side` should look again: `wanted_bytes` can be moved, the kernel pipe
+/// has bytes (for a reader), the last peer is gone, the lane's last reader is (for a writer), or
+/// somebody wants to join.
+///
+/// # Errors
+/// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it
+/// (`SA_RESTART`). `TimedOut`.
+pub fn sleep(
+    end: &End,
+    lane: &Lane,
+    side: Side,
+    wanted_bytes: usize,
+    restarts: bool,
+    deadline: &mut Deadline,
+) -> io::Result<()> {
+    let left = deadline.left()?;
+    // Its mask may have changed since the last sleep.
+    patience::recount_processors();
+    let Some(seat) = lane.take_seat(side, wanted_bytes, restarts)? else {
+        return Ok(());
+    };
+    if !seat.arm(wanted_bytes) {
+        return Ok(());
+    }
+    let meeting = end.shared.meetings.fd();
+    let fd = end.borrow();
+    let bell = PollFd::new(seat.bell(), PollFlags::IN);
+    // The death of the last peer (HUP for a reader, ERR for a writer) needs no asking.
+    let pipe = match side {
+        Side::Reader => PollFd::from_borrowed_fd(fd, PollFlags::IN),
+        Side::Writer => PollFd::from_borrowed_fd(fd, PollFlags::empty()),
+    };
+    let mut fds = vec_of(bell, pipe, meeting.as_ref().map(AsFd::as_fd));
+    if side == Side::Writer {
+        fds.push(PollFd::from_borrowed_fd(
+            lane.presence(),
+            PollFlags::empty(),
+        ));
+    }
+    let look_up = look_up(&end.shared, side, wanted_bytes);
+    let slept = wait(&mut fds, shortest(left, look_up), restarts);
+    if fds[0].revents().contains(PollFlags::IN) {
+        seat.bell().silence();
+        // Others wait for the bell on its own: it must go on ringing as long as there is a reason.
+        if lane.mode(side).has(Mode::POLLED) && lane.is_ready(side, wanted_bytes) {
+            seat.bell().ring();
+        }
+    }
+    if let Some(meeting) = &meeting
+        && fds[2].revents().contains(PollFlags::IN)
+    {
+        let _ = meeting;
+        end.shared.meetings.look_now(&end.shared, fd, end.role());
+    }
+    slept
+}
+
+/// At most four, without a look at the heap for the first.
+fn vec_of<'a>(
+    bell: PollFd<'a>,
+    pipe: PollFd<'a>,
+    meeting: Option<BorrowedFd<'a>>,
+) -> Vec<PollFd<'a>> {
+    let mut fds = Vec::with_capacity(4);
+    fds.extend([bell, pipe]);
+    fds.extend(meeting.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    fds
+}
+
+/// Sleeps until the kernel pipe has bytes or no writers, or somebody is met. For a reader without a
+/// lane.
+///
+/// # Errors
+/// As [`sleep`].
+pub fn until_bytes(end: &End, deadline: &mut Deadline) -> io::Result<()> {
+    let left = deadline.left()?;
+    let meeting = end.shared.meetings.fd();
+    let mut fds = vec![PollFd::from_borrowed_fd(end.borrow(), PollFlags::IN)];
+    fds.extend(meeting.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+    wait(&mut fds, left, true)?;
+    if fds.len() > 1 && !fds[1].revents().is_empty() {
+        end.shared
+            .meetings
+            .look_now(&end.shared, end.borrow(), end.role());
+    }
+    Ok(())
+}
+
+/// Sleeps until the kernel pipe of `fd` is ready for `events`.
+///
+/// # Errors
+/// As [`sleep`].
+pub fn until(fd: BorrowedFd<'_>, events: PollFlags, deadline: &mut Deadline) -> io::Result<()> {
+    let left = deadline.left()?;
+    wait(&mut [PollFd::from_borrowed_fd(fd, events)], left, true)
+}
+
+fn wait(fds: &mut [PollFd<'_>], timeout: Option<Duration>, restarts: bool) -> io::Result<()> {
+    let timeout = timeout.map(|left| Timespec {
+        tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    match poll(fds, timeout.as_ref()) {
+        Err(Errno::INTR) if !(restarts && signals::all_restart()) => {
+            Err(io::ErrorKind::Interrupted.into())
+        }
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn shortest(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
