@@ -29,7 +29,6 @@ use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Side, Stats};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
-use leave::Moved;
 use pollable::Pollable;
 use registry::PipeId;
 use shared::Shared;
@@ -263,9 +262,7 @@ impl End {
     /// When the kernel pipe can't be opened to move the bytes there.
     pub fn suspend(&self) -> io::Result<()> {
         self.shared.open_to_strangers();
-        let _: Moved = leave::as_reader(&self.shared)?;
-        self.shared.writers.ask_next();
-        Ok(())
+        leave::before_fork(&self.shared)
     }
 
     /// Gives the descriptor up, for code or a program that may not know standpipe. If this is the last
@@ -276,7 +273,7 @@ impl End {
     /// `setuid`).
     pub fn try_into_fd(mut self) -> io::Result<OwnedFd> {
         if self.role.writes {
-            leave::to_writing_program(&self.shared);
+            leave::to_writing_program(&self.shared)?;
         }
         if self.role.reads {
             let stays = self.shared.readers.ends.load(Ordering::Relaxed) > 1;
@@ -357,8 +354,7 @@ pub fn prepare_for_exec() -> io::Result<()> {
     let mut outcome = Ok(());
     for shared in registry::all() {
         if shared.is_open_to_strangers() {
-            shared.writers.ask_next();
-            outcome = outcome.and(leave::as_reader(&shared).map(|_| ()));
+            outcome = outcome.and(leave::before_fork(&shared));
         }
     }
     outcome

@@ -16,7 +16,8 @@ fn lane(capacity_bytes: usize) -> Lane {
 fn write(lane: &Lane, bytes: &[u8]) -> Result<usize, LaneError> {
     let slices = [IoSlice::new(bytes)];
     let mut source = Gather::new(&slices);
-    lane.try_write(&mut source, 0).map(|_| source.done_bytes())
+    lane.try_write(&mut source, 0, || false)
+        .map(|_| source.done_bytes())
 }
 
 fn read(lane: &Lane, bytes: usize) -> Result<Vec<u8>, LaneError> {
@@ -89,7 +90,7 @@ fn a_reserve_that_somebody_else_used_up_is_made_up_for_inside_the_lock() {
     let guard = lane.lock(Side::Writer).unwrap();
     // As if the reserve of `try_write` had been for other positions.
     assert_eq!(
-        lane.write_locked(&mut Gather::new(&slices), &mut 0)
+        lane.write_locked(&mut Gather::new(&slices), &mut 0, 0, || false)
             .unwrap(),
         Written::All
     );
@@ -213,7 +214,7 @@ fn variant_a_wakes_at_the_end_of_a_transfer_only() {
         let slices = [IoSlice::new(&bytes)];
         let guard = lane.lock(Side::Writer).unwrap();
         assert_eq!(
-            lane.write_locked(&mut Gather::new(&slices), &mut 0)
+            lane.write_locked(&mut Gather::new(&slices), &mut 0, 0, || false)
                 .unwrap(),
             Written::All
         );

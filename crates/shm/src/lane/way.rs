@@ -20,20 +20,25 @@ pub enum Turn {
 }
 
 impl Lane {
-    /// A writer, holding the lock, is about to put bytes at `tail`. If bytes may be in the kernel pipe
-    /// that were written before, they come first.
+    /// A writer, holding the lock, is about to put bytes at `tail`. If there are bytes in the kernel
+    /// pipe, which were written before, they come first.
     #[inline]
-    pub(super) fn go_inside(&self, tail: u64) {
+    pub(super) fn go_inside(&self, tail: u64, kernel_has_bytes: impl Fn() -> bool) {
         if self.header().writer.0.inside.load(Ordering::Relaxed) == 0 {
-            self.go_inside_now(tail);
+            self.go_inside_now(tail, kernel_has_bytes);
         }
     }
 
     #[cold]
-    fn go_inside_now(&self, tail: u64) {
+    fn go_inside_now(&self, tail: u64, kernel_has_bytes: impl Fn() -> bool) {
         // Acquire pairs with the Release in `note_kernel_bytes`: bytes noted there are in the kernel
-        // pipe before the mark is put. A note that comes later stays, for the next writer.
+        // pipe before it is asked. A note that comes later stays, for the next writer.
         self.header().writer.0.inside.swap(1, Ordering::AcqRel);
+        let notices = &self.header().for_readers.0;
+        notices.writers_inside.store(1, Ordering::Relaxed);
+        if !kernel_has_bytes() {
+            return;
+        }
         // Fails if a mark stands, at or before `tail`. Release pairs with the Acquire in `take_mark`:
         // who takes it off, or finds this attempt's trace, asks the kernel pipe after our bytes went in.
         let _ = self.header().reader.0.mark.compare_exchange(
@@ -42,8 +47,6 @@ impl Lane {
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        let notices = &self.header().for_readers.0;
-        notices.writers_inside.store(1, Ordering::Relaxed);
     }
 
     /// Bytes were written into the kernel pipe, or seen there: the next that go into the lane come

@@ -9,7 +9,8 @@ use crate::sync::Ordering;
 impl Lane {
     /// Queues as much of `source` as fits, or, if it is at most `PIPE_BUF` in all, everything or
     /// nothing. What was queued is taken off `source`, also when an error follows. `departures` is how
-    /// many readers had left when the caller made sure that one is present.
+    /// many readers had left when the caller made sure that one is present; `kernel_has_bytes` is asked
+    /// when the last write of a member went there.
     ///
     /// # Errors
     /// [`LaneError`]; nothing of the failing step was queued.
@@ -18,12 +19,13 @@ impl Lane {
         &self,
         source: &mut Gather<'_>,
         departures: u32,
+        kernel_has_bytes: impl Fn() -> bool,
     ) -> Result<Written, LaneError> {
         self.reserve_for_writing(source.remaining_bytes())?;
         let guard = self.lock(Side::Writer)?;
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
-        let outcome = self.write_locked(source, &mut tail, departures);
+        let outcome = self.write_locked(source, &mut tail, departures, kernel_has_bytes);
         let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
@@ -35,6 +37,7 @@ impl Lane {
         source: &mut Gather<'_>,
         tail: &mut u64,
         departures: u32,
+        kernel_has_bytes: impl Fn() -> bool,
     ) -> Result<Written, LaneError> {
         while source.remaining_bytes() > 0 {
             if self.departures_seen_by(Side::Writer) != departures
@@ -42,7 +45,7 @@ impl Lane {
             {
                 return Ok(Written::Ask);
             }
-            self.go_inside(*tail);
+            self.go_inside(*tail, &kernel_has_bytes);
             match self.next_write_step(source, *tail)? {
                 WriteStep::Copy(bytes) => self.write_chunk(source, tail, bytes)?,
                 WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),

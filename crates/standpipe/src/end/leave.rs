@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use standpipe_shm::lane::{Lane, Mode};
 use standpipe_shm::signals;
+use standpipe_shm::sync::Ordering;
 
 use super::shared::Shared;
 use super::{kernel, registry};
@@ -24,24 +25,27 @@ pub enum Moved {
     Partly,
 }
 
-/// This process reads from the lane no more, until it reads again.
+/// A child is about to be made, which may turn into a program that inherits the ends: what was written so
+/// far comes before what it writes, and what was not read is for it to read.
 ///
 /// # Errors
 /// When bytes are queued in the lane, and the kernel pipe could not be opened to move them there.
-pub fn as_reader(shared: &Shared) -> io::Result<Moved> {
-    if !shared.leave() {
-        return Ok(Moved::All);
+pub fn before_fork(shared: &Shared) -> io::Result<()> {
+    let had_entered = shared.leave();
+    shared.writers.ask_next();
+    let has_writers = shared.writers.ends.load(Ordering::Relaxed) > 0;
+    if let Some(lane) = shared.lane()
+        && (had_entered || has_writers)
+    {
+        let _: Moved = empty(shared, lane)?;
     }
-    match shared.lane() {
-        Some(lane) => empty(shared, lane),
-        None => Ok(Moved::All),
-    }
+    Ok(())
 }
 
-/// The same, for the last read end of this process, which is about to be closed.
+/// The last read end of this process is about to be closed.
 ///
 /// # Errors
-/// As [`as_reader`].
+/// As [`before_fork`].
 pub fn as_last_reader(shared: &Shared, fd: BorrowedFd<'_>) -> io::Result<Moved> {
     let had_entered = shared.leave();
     match shared.lane() {
@@ -68,13 +72,20 @@ pub fn as_last_writer(shared: &Shared, fd: BorrowedFd<'_>) {
     }
 }
 
-/// Somebody who may not know the lane will write to the pipe.
-pub fn to_writing_program(shared: &Shared) {
+/// Somebody who may not know the lane will write to the pipe: behind what is written so far.
+///
+/// # Errors
+/// When bytes are queued in the lane, and the kernel pipe could not be opened to move them there.
+pub fn to_writing_program(shared: &Arc<Shared>) -> io::Result<()> {
     shared.open_to_strangers();
-    if let Some(lane) = shared.lane() {
-        lane.add_mode(Mode::UNAWARE_WRITERS);
-    }
     shared.writers.ask_next();
+    match shared.lane() {
+        Some(lane) => {
+            lane.add_mode(Mode::UNAWARE_WRITERS);
+            empty_for_certain(shared, lane)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Somebody who may not know the lane will read from the pipe. `stays` if there are other read ends in
@@ -91,8 +102,8 @@ pub fn to_reading_program(shared: &Arc<Shared>, stays: bool) -> io::Result<()> {
         shared.leave();
     }
     match shared.lane() {
-        Some(lane) if !is_empty(lane) => empty_for_certain(shared, lane),
-        _ => Ok(()),
+        Some(lane) => empty_for_certain(shared, lane),
+        None => Ok(()),
     }
 }
 
@@ -103,8 +114,8 @@ pub fn to_reading_program(shared: &Arc<Shared>, stays: bool) -> io::Result<()> {
 pub fn for_good(shared: &Arc<Shared>) -> io::Result<()> {
     shared.retire();
     match shared.lane() {
-        Some(lane) if !is_empty(lane) => empty_for_certain(shared, lane),
-        _ => Ok(()),
+        Some(lane) => empty_for_certain(shared, lane),
+        None => Ok(()),
     }
 }
 
@@ -130,6 +141,9 @@ fn moved(all: bool) -> io::Result<Moved> {
 /// Empties the lane. The kernel pipe is made large enough for all; if the user's limits do not allow
 /// that, a thread stays behind and moves the rest.
 fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
+    if is_empty(lane) {
+        return Ok(());
+    }
     let mut live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
     let unread = kernel::unread_bytes(pipe.as_fd())?;

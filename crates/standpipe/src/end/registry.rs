@@ -183,7 +183,7 @@ fn prepare() {
         pipe.note_met();
         if pipe.is_open_to_strangers() {
             // What can't be moved stays in the lane, for those who know it.
-            let _ = leave::as_reader(&pipe);
+            let _ = leave::before_fork(&pipe);
         }
     }
     let live = live();

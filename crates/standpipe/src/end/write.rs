@@ -68,7 +68,9 @@ impl End {
             Way::Kernel => return self.write_outside(lane, slices, source, deadline).map(Some),
             Way::Broken => return self.report_broken(slices, source).map(Some),
         };
-        match lane.try_write(source, departures) {
+        let kernel_has_bytes =
+            || kernel::unread_bytes(self.borrow()).map_or(true, |bytes| bytes > 0);
+        match lane.try_write(source, departures, kernel_has_bytes) {
             Ok(Written::All) => Ok(Some(source.done_bytes())),
             Ok(Written::Ask) => {
                 self.shared.writers.ask_next();
