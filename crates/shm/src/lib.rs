@@ -24,6 +24,8 @@ pub mod pool;
 mod robust_list;
 #[cfg(not(loom))]
 pub mod signals;
+#[cfg(not(loom))]
+pub mod watch;
 
 #[cfg(not(loom))]
 mod doorbell;

@@ -11,5 +11,11 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub mod duplex;
 pub mod end;
+pub mod fifo;
 pub mod pipe;
+pub mod poll;
+mod stdio;
+
+pub use stdio::{Input, Output, stdin, stdout};
