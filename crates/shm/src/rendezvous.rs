@@ -11,13 +11,13 @@
 //! of this is in a file system.
 //!
 //! # Trust
-//! - Whom both sides let in is the story of [`peer`]. The name alone proves nothing: anybody may
+//! - Whom both sides let in is the story of `peer`. The name alone proves nothing: anybody may
 //!   bind it, so the guest looks at the host's credentials before it says a word.
 //! - What arrives is checked field by field ([`message`]) and descriptor by descriptor
-//!   ([`descriptors`]). Whatever is not exactly what was expected is closed, and the error says which
+//!   (`descriptors`). Whatever is not exactly what was expected is closed, and the error says which
 //!   it was.
 //! - A stranger that connects and says nothing, or floods, costs the host a bounded number of
-//!   descriptors ([`host`]).
+//!   descriptors (`host`).
 //!
 //! # Forks
 //! Descriptors of a meeting are closed on exec, but a fork copies them. A forked child drops the

@@ -3,9 +3,11 @@
 //! Each test has a pipe, and hence a name, of its own. But they run one after the other: the forked
 //! children of one would hold copies of the other's descriptors.
 
+#![cfg(not(loom))]
+
 use std::io::{self, IoSlice, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -239,6 +241,21 @@ fn a_guest_is_handed_the_lane_and_hears_when_the_host_goes() {
     drop(host);
     assert!(matches!(answer(&mut guest), Answer::HostGone));
     assert!(matches!(arrange(&writer).unwrap(), Meeting::Host(_)));
+}
+
+#[test]
+fn a_guest_that_leaves_or_talks_on_wakes_nobody() {
+    let _alone = alone();
+    let (reader, _writer) = pipe().unwrap();
+    let mut host = host(&reader);
+    let guest = raw(&reader).unwrap();
+    say(&guest, &hello().encode(), &[]);
+    let offered = parts();
+    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    say(&guest, b"more", &[]);
+    assert_eq!(events(host.as_fd(), &NOW), PollFlags::empty());
+    drop(guest);
+    assert_eq!(events(host.as_fd(), &NOW), PollFlags::empty());
 }
 
 #[test]
@@ -548,16 +565,46 @@ fn a_host_of_another_user_is_trusted_where_the_fifo_lets_him_and_nowhere_else() 
     }
 }
 
+/// A listener with the name of the pipe that says nothing by itself, and a guest of it.
+fn false_host(reader: &OwnedFd, writer: &OwnedFd) -> (OwnedFd, Guest) {
+    let name = new_socket();
+    bind(&name, &address(reader)).unwrap();
+    listen(&name, 1).unwrap();
+    (name, guest(writer))
+}
+
 /// What a guest makes of a host that says this.
 fn told(bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Answer {
     let (reader, writer) = pipe().unwrap();
-    let name = new_socket();
-    bind(&name, &address(&reader)).unwrap();
-    listen(&name, 1).unwrap();
-    let mut guest = guest(&writer);
+    let (name, mut guest) = false_host(&reader, &writer);
     let host = accept(&name).unwrap();
     say(&host, bytes, descriptors);
     answer(&mut guest)
+}
+
+fn welcome() -> Bytes {
+    let (size, wake) = (size(), Wake::PerSegment);
+    Reply::Welcome { size, wake }.encode()
+}
+
+/// The same file, opened in another way.
+fn reopened(fd: &OwnedFd, flags: OFlags) -> OwnedFd {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).unwrap()
+}
+
+#[test]
+fn a_host_that_talks_on_is_none() {
+    let _alone = alone();
+    let (reader, writer) = pipe().unwrap();
+    let (name, mut guest) = false_host(&reader, &writer);
+    let host = accept(&name).unwrap();
+    let offered = parts();
+    let welcome = welcome();
+    say(&host, &welcome, &offered.borrow().descriptors());
+    say(&host, &welcome, &offered.borrow().descriptors());
+    assert!(matches!(answer(&mut guest), Answer::Welcome(_)));
+    assert!(matches!(answer(&mut guest), Answer::HostGone));
 }
 
 #[test]
@@ -565,11 +612,7 @@ fn the_wrong_descriptor_is_named() {
     let _alone = alone();
     let offered = parts();
     let good = offered.borrow().descriptors();
-    let welcome = Reply::Welcome {
-        size: size(),
-        wake: Wake::PerSegment,
-    }
-    .encode();
+    let welcome = welcome();
     assert!(matches!(told(&welcome, &good), Answer::Welcome(_)));
 
     let len_bytes = 4096 + size().capacity_bytes();
@@ -579,21 +622,24 @@ fn the_wrong_descriptor_is_named() {
     let file: OwnedFd = tempfile::tempfile().unwrap().into();
     let blocking = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let (from_other, to_other) = pipe().unwrap();
-    let path = format!(
-        "/proc/self/fd/{}",
-        std::os::fd::AsRawFd::as_raw_fd(&from_other)
-    );
-    let only_a_path = rustix::fs::open(path, OFlags::PATH, Mode::empty()).unwrap();
+    let only_a_path = reopened(&from_other, OFlags::PATH);
+    let half = reopened(&offered.memory, OFlags::RDONLY);
+    let silent = reopened(&from_other, OFlags::RDONLY | OFlags::NONBLOCK);
     let directory = tempfile::tempdir().unwrap();
-    let named = fifo(directory.path(), 0o600);
+    let named = reopened(
+        &fifo(directory.path(), 0o600),
+        OFlags::RDONLY | OFlags::NONBLOCK,
+    );
     for (place, wrong, field) in [
         (0, &unsealed, "memory"),
         (0, &short, "memory"),
         (0, &read_only, "memory"),
+        (0, &half, "memory"),
         (0, &file, "memory"),
         (0, &offered.reader_bell, "memory"),
         (1, &blocking, "reader bell"),
         (1, &offered.memory, "reader bell"),
+        (1, &silent, "reader bell"),
         (2, &offered.presence, "writer bell"),
         (3, &to_other, "presence"),
         (3, &named, "presence"),
@@ -636,11 +682,7 @@ fn the_pipe_itself_is_not_taken_for_one_of_the_lane() {
 fn too_many_and_too_few_descriptors_are_refused_and_closed() {
     let _alone = alone();
     let offered = parts();
-    let welcome = Reply::Welcome {
-        size: size(),
-        wake: Wake::PerSegment,
-    }
-    .encode();
+    let welcome = welcome();
     let refusal = Reply::Refusal(Refusal::Full).encode();
     for (bytes, first, error) in [
         (

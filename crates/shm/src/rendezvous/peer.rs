@@ -89,9 +89,8 @@ fn is_open_to(path: &Path, id: PipeId, peer: &Peer) -> io::Result<bool> {
 
 /// See acl(5).
 fn has_list(path: &Path) -> io::Result<bool> {
-    let mut none: [u8; 0] = [];
-    match rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut none) {
-        Ok(bytes) => Ok(bytes > 0),
+    match rustix::fs::lgetxattr_query(path, "system.posix_acl_access") {
+        Ok(_) => Ok(true),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
         Err(error) => Err(error.into()),
     }
@@ -158,24 +157,23 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Whether a peer could open a new FIFO for both, with the modes of its directory and its own.
-    fn open(directory_mode: u32, mode: u32, peer: &Peer) -> bool {
+    /// A new FIFO, with the modes of its directory and its own.
+    fn fifo(directory_mode: u32, mode: u32) -> (tempfile::TempDir, PathBuf, PipeId) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fifo");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &path,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
-        let set = |path: &Path, mode| {
-            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        };
-        set(&path, mode);
+        let new = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, new, 0).unwrap();
         let id = PipeId::from_stat(&rustix::fs::stat(&path).unwrap());
-        set(directory.path(), directory_mode);
+        for (path, mode) in [(&*path, mode), (directory.path(), directory_mode)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        (directory, path, id)
+    }
+
+    /// Whether a peer could open it for both.
+    fn open(directory_mode: u32, mode: u32, peer: &Peer) -> bool {
+        let (_directory, path, id) = fifo(directory_mode, mode);
         is_open_to(&path, id, peer).unwrap()
     }
 
@@ -218,6 +216,37 @@ mod tests {
         };
         assert!(open(0o710, 0o660, &member));
         assert!(!open(0o715, 0o606, &member), "the group's bits decide");
+    }
+
+    #[test]
+    fn a_file_with_an_access_control_list_lets_no_stranger_in() {
+        // Version 2; then tag, permissions and user of each entry: owner, one user, group, mask, others.
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, permissions, user) in [
+            (1_u16, 6_u16, u32::MAX),
+            (2, 0, stranger().uid),
+            (4, 6, u32::MAX),
+            (0x10, 6, u32::MAX),
+            (0x20, 6, u32::MAX),
+        ] {
+            list.extend(tag.to_le_bytes());
+            list.extend(permissions.to_le_bytes());
+            list.extend(user.to_le_bytes());
+        }
+        for on_directory in [false, true] {
+            let (directory, path, id) = fifo(0o755, 0o666);
+            let place = if on_directory {
+                directory.path()
+            } else {
+                &path
+            };
+            let flags = rustix::fs::XattrFlags::empty();
+            match rustix::fs::setxattr(place, "system.posix_acl_access", &list, flags) {
+                Err(Errno::OPNOTSUPP) => return eprintln!("not run: no lists in this file system"),
+                set => set.unwrap(),
+            }
+            assert!(!is_open_to(&path, id, &stranger()).unwrap());
+        }
     }
 
     #[test]
