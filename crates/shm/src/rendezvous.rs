@@ -32,10 +32,8 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with,
 };
-use standpipe_core::size::PipeSize;
 
 use crate::fork;
-use crate::lane::Wake;
 
 mod descriptors;
 mod guest;
@@ -101,61 +99,6 @@ pub struct Role {
     pub writes: bool,
 }
 
-/// What a host hands over: all that a lane consists of.
-#[derive(Debug)]
-pub struct Parts {
-    /// Header and ring.
-    pub memory: OwnedFd,
-    /// Capacity and segment.
-    pub size: PipeSize,
-    /// When peers are woken.
-    pub wake: Wake,
-    /// What readers sleep on.
-    pub reader_bell: OwnedFd,
-    /// What writers sleep on.
-    pub writer_bell: OwnedFd,
-    /// The read end of *presence*.
-    pub presence: OwnedFd,
-    /// The read end and the write end of *stage*.
-    pub stage: [OwnedFd; 2],
-}
-
-/// [`Parts`], lent by the host.
-#[derive(Clone, Copy, Debug)]
-pub struct BorrowedParts<'a> {
-    /// Header and ring.
-    pub memory: BorrowedFd<'a>,
-    /// Capacity and segment.
-    pub size: PipeSize,
-    /// When peers are woken.
-    pub wake: Wake,
-    /// What readers sleep on.
-    pub reader_bell: BorrowedFd<'a>,
-    /// What writers sleep on.
-    pub writer_bell: BorrowedFd<'a>,
-    /// The read end of *presence*.
-    pub presence: BorrowedFd<'a>,
-    /// The read end and the write end of *stage*.
-    pub stage: [BorrowedFd<'a>; 2],
-}
-
-impl Parts {
-    /// These parts, to hand on.
-    #[must_use]
-    pub fn borrow(&self) -> BorrowedParts<'_> {
-        let [from_stage, to_stage] = &self.stage;
-        BorrowedParts {
-            memory: self.memory.as_fd(),
-            size: self.size,
-            wake: self.wake,
-            reader_bell: self.reader_bell.as_fd(),
-            writer_bell: self.writer_bell.as_fd(),
-            presence: self.presence.as_fd(),
-            stage: [from_stage.as_fd(), to_stage.as_fd()],
-        }
-    }
-}
-
 /// This process's place at the rendezvous of a pipe.
 #[derive(Debug)]
 pub enum Meeting {
@@ -199,6 +142,16 @@ impl Meeting {
             }
         }
         Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl AsFd for Meeting {
+    /// Readable when there is something to serve, or to hear.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Host(host) => host.as_fd(),
+            Self::Guest(guest) => guest.as_fd(),
+        }
     }
 }
 

@@ -29,11 +29,9 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, socket_with,
 };
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::Wake;
+use standpipe_shm::lane::{BorrowedParts, Parts, Wake};
 use standpipe_shm::rendezvous::message::{Bytes, Hello, Reply, VERSION};
-use standpipe_shm::rendezvous::{
-    Answer, BorrowedParts, Guest, Host, Malformed, Meeting, Parts, PipeId, Refusal, Role,
-};
+use standpipe_shm::rendezvous::{Answer, Guest, Host, Malformed, Meeting, PipeId, Refusal, Role};
 
 const READER: Role = Role {
     reads: true,
@@ -82,6 +80,21 @@ fn parts() -> Parts {
         writer_bell: bell(),
         presence: pipe().unwrap().0,
         stage: [from_stage, to_stage],
+    }
+}
+
+fn borrow(parts: &Parts) -> BorrowedParts<'_> {
+    BorrowedParts {
+        size: parts.size,
+        wake: parts.wake,
+        fds: [
+            parts.memory.as_fd(),
+            parts.reader_bell.as_fd(),
+            parts.writer_bell.as_fd(),
+            parts.presence.as_fd(),
+            parts.stage[0].as_fd(),
+            parts.stage[1].as_fd(),
+        ],
     }
 }
 
@@ -226,14 +239,14 @@ fn a_guest_is_handed_the_lane_and_hears_when_the_host_goes() {
     assert!(matches!(guest.look(), Answer::NotYet));
     assert_eq!(events(host.as_fd(), &PATIENCE), PollFlags::IN);
     let offered = parts();
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     assert_eq!(events(host.as_fd(), &NOW), PollFlags::empty());
     let Answer::Welcome(parts) = answer(&mut guest) else {
         panic!("no welcome");
     };
     assert_eq!((parts.size, parts.wake), (size(), Wake::PerTransfer));
-    let given = offered.borrow().descriptors();
-    for (given, got) in given.into_iter().zip(parts.borrow().descriptors()) {
+    let given = borrow(&offered).fds;
+    for (given, got) in given.into_iter().zip(borrow(&parts).fds) {
         assert_eq!(inode(given), inode(got));
         assert_eq!(rustix::io::fcntl_getfd(got).unwrap(), FdFlags::CLOEXEC);
     }
@@ -251,7 +264,7 @@ fn a_guest_that_leaves_or_talks_on_wakes_nobody() {
     let guest = raw(&reader).unwrap();
     say(&guest, &hello().encode(), &[]);
     let offered = parts();
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     say(&guest, b"more", &[]);
     assert_eq!(events(host.as_fd(), &NOW), PollFlags::empty());
     drop(guest);
@@ -268,7 +281,7 @@ fn all_who_wait_are_served_and_the_parts_are_asked_for_once() {
     let mut offer = |host: &mut Host| {
         host.serve(|| {
             asked += 1;
-            Some(offered.borrow())
+            Some(borrow(&offered))
         })
     };
     assert_eq!(offer(&mut host), 0);
@@ -339,7 +352,7 @@ fn nonsense_is_hung_up_on_and_descriptors_with_it_are_closed() {
     say(&stranger, &good, &[sent.as_fd()]);
     drop(sent);
     let offered = parts();
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     assert_eq!(events(watched.as_fd(), &NOW), PollFlags::HUP);
 }
 
@@ -370,7 +383,7 @@ fn silent_strangers_cost_a_bounded_number_of_descriptors() {
     assert_eq!(connected, 16);
     let mut guest = guest(&writer);
     let offered = parts();
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     assert!(matches!(answer(&mut guest), Answer::Welcome(_)));
 }
 
@@ -383,14 +396,14 @@ fn a_full_table_refuses_until_a_guest_has_left() {
     let mut guests = Vec::new();
     for _ in 0..64 {
         guests.push(guest(&writer));
-        assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+        assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     }
     let mut late = guest(&writer);
-    assert_eq!(host.serve(|| Some(offered.borrow())), 0);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 0);
     assert!(matches!(answer(&mut late), Answer::Refused(Refusal::Full)));
     guests.remove(10);
     let mut late = guest(&writer);
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     assert!(matches!(answer(&mut late), Answer::Welcome(_)));
 }
 
@@ -430,7 +443,7 @@ fn a_killed_host_is_heard_of_and_its_name_is_free() {
         let offered = parts();
         loop {
             events(host.as_fd(), &PATIENCE);
-            host.serve(|| Some(offered.borrow()));
+            host.serve(|| Some(borrow(&offered)));
         }
     });
     ready.read_exact(&mut [0]).unwrap();
@@ -460,7 +473,7 @@ fn a_forked_child_that_drops_its_copy_is_no_host() {
     let mut host = meeting.unwrap();
     let offered = parts();
     let mut late = guest(&writer);
-    assert_eq!(host.serve(|| Some(offered.borrow())), 2);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 2);
     assert_eq!(events(host.as_fd(), &NOW), PollFlags::empty());
     assert!(matches!(answer(&mut early), Answer::Welcome(_)));
     assert!(matches!(answer(&mut late), Answer::Welcome(_)));
@@ -527,7 +540,7 @@ fn another_user_is_let_in_where_the_fifo_lets_him_and_nowhere_else() {
                 PollFd::new(&exit, PollFlags::IN),
             ];
             poll(&mut fds, Some(&PATIENCE)).unwrap();
-            served += host.serve(|| Some(offered.borrow()));
+            served += host.serve(|| Some(borrow(&offered)));
         }
         assert_eq!(served, usize::from(admitted));
         assert!(child.ends_well(), "admitted: {admitted}");
@@ -601,8 +614,8 @@ fn a_host_that_talks_on_is_none() {
     let host = accept(&name).unwrap();
     let offered = parts();
     let welcome = welcome();
-    say(&host, &welcome, &offered.borrow().descriptors());
-    say(&host, &welcome, &offered.borrow().descriptors());
+    say(&host, &welcome, &borrow(&offered).fds);
+    say(&host, &welcome, &borrow(&offered).fds);
     assert!(matches!(answer(&mut guest), Answer::Welcome(_)));
     assert!(matches!(answer(&mut guest), Answer::HostGone));
 }
@@ -611,7 +624,7 @@ fn a_host_that_talks_on_is_none() {
 fn the_wrong_descriptor_is_named() {
     let _alone = alone();
     let offered = parts();
-    let good = offered.borrow().descriptors();
+    let good = borrow(&offered).fds;
     let welcome = welcome();
     assert!(matches!(told(&welcome, &good), Answer::Welcome(_)));
 
@@ -668,7 +681,7 @@ fn the_pipe_itself_is_not_taken_for_one_of_the_lane() {
     offered.presence = reader.try_clone().unwrap();
     let mut host = host(&reader);
     let mut guest = guest(&writer);
-    assert_eq!(host.serve(|| Some(offered.borrow())), 1);
+    assert_eq!(host.serve(|| Some(borrow(&offered))), 1);
     assert!(matches!(
         answer(&mut guest),
         Answer::Malformed(Malformed::Descriptor {
@@ -721,9 +734,8 @@ fn too_many_and_too_few_descriptors_are_refused_and_closed() {
         ([b'!'; 16], 5, Malformed::Magic { found: *b"!!!!" }),
     ] {
         let (watched, sent) = pipe().unwrap();
-        let mut descriptors: Vec<_> = offered
-            .borrow()
-            .descriptors()
+        let mut descriptors: Vec<_> = borrow(&offered)
+            .fds
             .into_iter()
             .cycle()
             .take(first)

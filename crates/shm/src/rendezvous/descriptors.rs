@@ -8,62 +8,44 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags, SealFlags};
 use standpipe_core::size::{PAGE_BYTES, PipeSize};
 
+use super::PipeId;
 use super::message::{DESCRIPTORS, Malformed};
 use super::peer::{PIPEFS, target};
-use super::{BorrowedParts, Parts, PipeId};
-use crate::lane::Wake;
+use crate::lane::{Parts, Wake};
 
-impl<'a> BorrowedParts<'a> {
-    /// In the order in which they are sent.
-    #[must_use]
-    pub fn descriptors(&self) -> [BorrowedFd<'a>; DESCRIPTORS] {
-        let [from_stage, to_stage] = self.stage;
-        [
-            self.memory,
-            self.reader_bell,
-            self.writer_bell,
-            self.presence,
-            from_stage,
-            to_stage,
-        ]
-    }
-}
-
-impl Parts {
-    /// What came with a welcome to the lane of `pipe`. On an error, all of it is closed.
-    pub(super) fn check(
-        pipe: PipeId,
-        size: PipeSize,
-        wake: Wake,
-        descriptors: Vec<OwnedFd>,
-    ) -> Result<Self, Malformed> {
-        let [
-            memory,
-            reader_bell,
-            writer_bell,
-            presence,
-            from_stage,
-            to_stage,
-        ] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors).map_err(|descriptors| {
-            Malformed::Descriptors {
-                found: descriptors.len(),
-                expected: DESCRIPTORS,
-            }
-        })?;
-        check_memory(memory.as_fd(), size)?;
-        check_bell("reader bell", reader_bell.as_fd())?;
-        check_bell("writer bell", writer_bell.as_fd())?;
-        check_pipes(pipe, presence.as_fd(), from_stage.as_fd(), to_stage.as_fd())?;
-        Ok(Self {
-            memory,
-            size,
-            wake,
-            reader_bell,
-            writer_bell,
-            presence,
-            stage: [from_stage, to_stage],
-        })
-    }
+/// The lane of `pipe`, as it came with a welcome. On an error, all of it is closed.
+pub fn check(
+    pipe: PipeId,
+    size: PipeSize,
+    wake: Wake,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Parts, Malformed> {
+    let [
+        memory,
+        reader_bell,
+        writer_bell,
+        presence,
+        from_stage,
+        to_stage,
+    ] = <[OwnedFd; DESCRIPTORS]>::try_from(descriptors).map_err(|descriptors| {
+        Malformed::Descriptors {
+            found: descriptors.len(),
+            expected: DESCRIPTORS,
+        }
+    })?;
+    check_memory(memory.as_fd(), size)?;
+    check_bell("reader bell", reader_bell.as_fd())?;
+    check_bell("writer bell", writer_bell.as_fd())?;
+    check_pipes(pipe, presence.as_fd(), from_stage.as_fd(), to_stage.as_fd())?;
+    Ok(Parts {
+        size,
+        wake,
+        memory,
+        reader_bell,
+        writer_bell,
+        presence,
+        stage: [from_stage, to_stage],
+    })
 }
 
 /// A page that vanishes under a mapping is a SIGBUS for us: hence the seal. Only files of

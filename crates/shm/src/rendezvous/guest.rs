@@ -12,7 +12,8 @@ use rustix::net::{
 
 use super::message::{DESCRIPTORS, Hello, MESSAGE_BYTES, Malformed, Refusal, Reply};
 use super::peer::Gate;
-use super::{Parts, PipeId};
+use super::{PipeId, descriptors};
+use crate::lane::Parts;
 
 /// A connection to a host.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl Guest {
         }
         match Reply::parse(&received.bytes[..received.len_bytes])? {
             Reply::Welcome { size, wake } => {
-                let parts = Parts::check(self.pipe, size, wake, received.descriptors)?;
+                let parts = descriptors::check(self.pipe, size, wake, received.descriptors)?;
                 self.welcomed = true;
                 Ok(Answer::Welcome(parts))
             }

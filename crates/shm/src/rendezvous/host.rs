@@ -17,9 +17,9 @@ use rustix::net::{
     accept_with, listen, recv, sendmsg, shutdown,
 };
 
-use super::BorrowedParts;
 use super::message::{DESCRIPTORS, Hello, MESSAGE_BYTES, Malformed, Refusal, Reply, VERSION};
 use super::peer::Gate;
+use crate::lane::BorrowedParts;
 
 /// Most connections that wait for the host to look. Who comes then is told to come again.
 const BACKLOG: i32 = 64;
@@ -209,11 +209,9 @@ fn hear(stranger: BorrowedFd<'_>) -> Heard {
 fn answer(guest: BorrowedFd<'_>, offer: Result<&BorrowedParts<'_>, Refusal>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors;
     let reply = match offer {
         Ok(parts) => {
-            descriptors = parts.descriptors();
-            let fits = control.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let fits = control.push(SendAncillaryMessage::ScmRights(&parts.fds));
             debug_assert!(fits);
             Reply::Welcome {
                 size: parts.size,
