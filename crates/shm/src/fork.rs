@@ -56,7 +56,7 @@ pub fn is_in_other_pid_namespace() -> bool {
 static PID_NAMESPACE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
 
 /// See `pid_namespaces(7)`.
-fn pid_namespace() -> Option<u64> {
+pub(crate) fn pid_namespace() -> Option<u64> {
     Some(rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino)
 }
 

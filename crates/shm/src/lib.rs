@@ -7,6 +7,7 @@
 //! - [`fork`]: what this process has to know about its forks.
 //! - [`patience`]: how long to spin or yield before sleeping.
 //! - [`pool`]: lanes kept for the next pipe.
+//! - [`rendezvous`]: how processes that never heard of each other come to share a lane.
 
 mod frontier;
 mod gather;
@@ -20,6 +21,8 @@ pub mod fork;
 pub mod patience;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod rendezvous;
 #[cfg(not(loom))]
 mod robust_list;
 #[cfg(not(loom))]

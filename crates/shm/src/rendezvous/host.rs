@@ -1,0 +1,239 @@
+//! The host: has the name, and serves whoever came when it looks.
+//!
+//! A connection is a **stranger** until its hello has come, which is as a rule before the host looks
+//! at all, and then a **guest**, whose connection is kept so that it hears when the host goes away.
+
+use std::cell::LazyCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::cmsg_space;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags,
+    accept_with, listen, recv, sendmsg, shutdown,
+};
+
+use super::message::{DESCRIPTORS, Hello, MESSAGE_BYTES, Malformed, Refusal, Reply, VERSION};
+use super::peer::Gate;
+use crate::lane::BorrowedParts;
+
+/// Most connections that wait for the host to look. Who comes then is told to come again.
+const BACKLOG: i32 = 64;
+/// Most strangers. An honest one sends its hello with the connection, so the longest silent is the
+/// least likely to be one: it has to go.
+const MOST_STRANGERS: usize = 16;
+/// Most guests: as many descriptors are open for them.
+const MOST_GUESTS: usize = 64;
+
+/// The name of a pipe, held.
+#[derive(Debug)]
+pub struct Host {
+    listener: OwnedFd,
+    /// An epoll over the listener and the strangers.
+    events: OwnedFd,
+    /// Whether `events` tells of connections.
+    is_awake: bool,
+    gate: Gate,
+    pid_namespace: u64,
+    strangers: VecDeque<OwnedFd>,
+    guests: Vec<OwnedFd>,
+}
+
+/// What a stranger said.
+enum Heard {
+    Nothing,
+    Hello(Hello),
+    OtherVersion,
+    /// Nonsense, or good-bye.
+    Gone,
+}
+
+impl Host {
+    /// Listens on `listener`, which has the name.
+    pub(super) fn listen(listener: OwnedFd, gate: Gate, pid_namespace: u64) -> io::Result<Self> {
+        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        watch(&events, &listener)?;
+        listen(&listener, BACKLOG)?;
+        Ok(Self {
+            listener,
+            events,
+            is_awake: true,
+            gate,
+            pid_namespace,
+            strangers: VecDeque::new(),
+            guests: Vec::new(),
+        })
+    }
+
+    /// Serves all who wait now, and returns how many were let in. Never blocks.
+    ///
+    /// `parts` is called at most once, and only if there is somebody to let in; `None` refuses.
+    pub fn serve<'a>(&mut self, parts: impl FnOnce() -> Option<BorrowedParts<'a>>) -> usize {
+        self.accept_all();
+        let parts = LazyCell::new(parts);
+        let mut welcomed = 0;
+        for stranger in std::mem::take(&mut self.strangers) {
+            let hello = match hear(stranger.as_fd()) {
+                Heard::Nothing => {
+                    self.strangers.push_back(stranger);
+                    continue;
+                }
+                Heard::Hello(hello) => Ok(hello),
+                Heard::OtherVersion => Err(Refusal::Version { host: VERSION }),
+                Heard::Gone => {
+                    self.hang_up(&stranger);
+                    continue;
+                }
+            };
+            let offer = hello
+                .and_then(|hello| self.judge(hello, stranger.as_fd()))
+                .and_then(|()| parts.as_ref().ok_or(Refusal::NoLane));
+            // One that can't be told has gone, or this user has too many descriptors under way: then
+            // it hears that we hung up.
+            if answer(stranger.as_fd(), offer).is_ok() && offer.is_ok() {
+                self.unwatch(&stranger);
+                self.guests.push(stranger);
+                welcomed += 1;
+            } else {
+                self.hang_up(&stranger);
+            }
+        }
+        welcomed
+    }
+
+    /// Takes in all who have connected, at most as many as could wait.
+    fn accept_all(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        for _ in 0..=BACKLOG {
+            match accept_with(&self.listener, flags) {
+                Ok(stranger) => self.take_in(stranger),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return self.stay_awake(true),
+                // No descriptor or memory left: whoever waits will have to, and must not keep us
+                // from sleeping meanwhile. We look again whenever we are asked to serve.
+                Err(_) => return self.stay_awake(false),
+            }
+        }
+    }
+
+    fn take_in(&mut self, stranger: OwnedFd) {
+        if self.strangers.len() == MOST_STRANGERS
+            && let Some(oldest) = self.strangers.pop_front()
+        {
+            self.hang_up(&oldest);
+        }
+        if watch(&self.events, &stranger).is_ok() {
+            self.strangers.push_back(stranger);
+        }
+    }
+
+    /// Whether a guest that said this may come in.
+    fn judge(&mut self, hello: Hello, guest: BorrowedFd<'_>) -> Result<(), Refusal> {
+        if hello.pid_namespace != self.pid_namespace {
+            return Err(Refusal::Namespace);
+        }
+        if !self.gate.admits(guest) {
+            return Err(Refusal::Credentials);
+        }
+        self.guests.retain(is_connected);
+        if self.guests.len() == MOST_GUESTS {
+            return Err(Refusal::Full);
+        }
+        Ok(())
+    }
+
+    /// Whether `events` is to tell of connections.
+    fn stay_awake(&mut self, yes: bool) {
+        if self.is_awake != yes {
+            let flags = if yes {
+                epoll::EventFlags::IN
+            } else {
+                epoll::EventFlags::empty()
+            };
+            self.is_awake = epoll::modify(&self.events, &self.listener, NO_DATA, flags)
+                .map_or(self.is_awake, |()| yes);
+        }
+    }
+
+    /// Says so, and does not leave it to closing: a forked child may still hold a copy.
+    fn hang_up(&self, connection: &OwnedFd) {
+        self.unwatch(connection);
+        // Fails only if the other side has hung up.
+        let _ = shutdown(connection, Shutdown::Both);
+    }
+
+    fn unwatch(&self, connection: &OwnedFd) {
+        // Fails only if it was not watched.
+        let _ = epoll::delete(&self.events, connection);
+    }
+}
+
+impl AsFd for Host {
+    /// Readable when there is somebody to serve.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+/// We ask everybody in turn, not whom epoll names.
+const NO_DATA: epoll::EventData = epoll::EventData::new_u64(0);
+
+fn watch(events: &OwnedFd, connection: &OwnedFd) -> io::Result<()> {
+    Ok(epoll::add(
+        events,
+        connection,
+        NO_DATA,
+        epoll::EventFlags::IN,
+    )?)
+}
+
+/// What a stranger has said. Descriptors that it may have sent along are never received: without
+/// room for them, the kernel closes them.
+fn hear(stranger: BorrowedFd<'_>) -> Heard {
+    let mut bytes = [0; MESSAGE_BYTES + 1];
+    match recv(stranger, &mut bytes, RecvFlags::DONTWAIT) {
+        Ok((_, len_bytes)) => match Hello::parse(&bytes[..len_bytes.min(bytes.len())]) {
+            Ok(hello) => Heard::Hello(hello),
+            Err(Malformed::Version { .. }) => Heard::OtherVersion,
+            Err(_) => Heard::Gone,
+        },
+        Err(Errno::AGAIN | Errno::INTR) => Heard::Nothing,
+        Err(_) => Heard::Gone,
+    }
+}
+
+fn answer(guest: BorrowedFd<'_>, offer: Result<&BorrowedParts<'_>, Refusal>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let reply = match offer {
+        Ok(parts) => {
+            let fits = control.push(SendAncillaryMessage::ScmRights(&parts.fds));
+            debug_assert!(fits);
+            Reply::Welcome {
+                size: parts.size,
+                wake: parts.wake,
+            }
+        }
+        Err(refusal) => Reply::Refusal(refusal),
+    };
+    sendmsg(
+        guest,
+        &[IoSlice::new(&reply.encode())],
+        &mut control,
+        SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+fn is_connected(guest: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(guest, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().contains(PollFlags::HUP)
+}
