@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Side, Stats};
@@ -119,27 +119,21 @@ impl End {
     /// # Errors
     /// [`AdoptError`] if it is no end of a pipe or FIFO.
     pub fn from_fd(fd: OwnedFd) -> Result<Self, AdoptError> {
-        let is_pipe = rustix::fs::fstat(&fd)
-            .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
-        if !is_pipe {
-            let reason = "is something else";
-            return Err(AdoptError { fd, reason });
+        let refuse = |fd, reason| Err(AdoptError { fd, reason });
+        let Ok(id) = PipeId::of(fd.as_fd()) else {
+            return refuse(fd, "is something else");
+        };
+        let flags = match rustix::fs::fcntl_getfl(&fd) {
+            Ok(flags) if !flags.contains(OFlags::PATH) => flags,
+            _ => return refuse(fd, "names a file only (O_PATH)"),
+        };
+        let shared = registry::find_or_add(id, || size_of(fd.as_fd()));
+        let end = Self::new(fd, shared, flags.into(), flags.contains(OFlags::NONBLOCK));
+        if flags.intersects(OFlags::DIRECT | ASYNC) {
+            // Packets and signals are the kernel pipe's.
+            let _ = end.use_kernel();
         }
-        match (rustix::fs::fcntl_getfl(&fd), PipeId::of(&fd)) {
-            (Ok(flags), Ok(id)) if !flags.contains(OFlags::PATH) => {
-                let shared = registry::find_or_add(id, || size_of(fd.as_fd()));
-                let end = Self::new(fd, shared, flags.into(), flags.contains(OFlags::NONBLOCK));
-                if flags.intersects(OFlags::DIRECT | ASYNC) {
-                    // Packets and signals are the kernel pipe's.
-                    let _ = end.use_kernel();
-                }
-                Ok(end)
-            }
-            _ => Err(AdoptError {
-                fd,
-                reason: "names a file only (O_PATH)",
-            }),
-        }
+        Ok(end)
     }
 
     pub(crate) fn role(&self) -> Role {

@@ -3,34 +3,17 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::Wake;
+pub use standpipe_shm::rendezvous::PipeId;
 use standpipe_shm::{fork, patience, pool};
 
 use super::leave;
 use super::shared::Shared;
-
-/// What makes a pipe the same pipe: device and inode, as long as it is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PipeId {
-    device: u64,
-    inode: u64,
-}
-
-impl PipeId {
-    /// Asked of a descriptor.
-    pub fn of(fd: impl AsFd) -> io::Result<Self> {
-        let stat = rustix::fs::fstat(fd)?;
-        Ok(Self {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        })
-    }
-}
 
 /// What has to be known at a fork. Whatever is done under its lock, a forked child finds done or not
 /// begun.

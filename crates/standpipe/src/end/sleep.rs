@@ -127,11 +127,8 @@ pub fn sleep(
             seat.bell().ring();
         }
     }
-    if let Some(meeting) = &meeting
-        && fds[2].revents().contains(PollFlags::IN)
-    {
-        let _ = meeting;
-        end.shared.meetings.look_now(&end.shared, fd, end.role());
+    if meeting.is_some() && !fds[2].revents().is_empty() {
+        end.shared.meetings.look(&end.shared, fd, end.role());
     }
     slept
 }
@@ -162,7 +159,7 @@ pub fn until_bytes(end: &End, deadline: &mut Deadline) -> io::Result<()> {
     if fds.len() > 1 && !fds[1].revents().is_empty() {
         end.shared
             .meetings
-            .look_now(&end.shared, end.borrow(), end.role());
+            .look(&end.shared, end.borrow(), end.role());
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Making pipes.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use standpipe_core::size::{PipeSize, SizeError};
@@ -121,7 +121,7 @@ impl Builder {
         flags.set(PipeFlags::CLOEXEC, !self.inherit);
         flags.set(PipeFlags::NONBLOCK, self.nonblocking);
         let (read_fd, write_fd) = pipe_with(flags)?;
-        let shared = registry::add(PipeId::of(&read_fd)?, size, self.wake, self.inherit);
+        let shared = registry::add(PipeId::of(read_fd.as_fd())?, size, self.wake, self.inherit);
         if !has_capacity(&write_fd, size) {
             // What the kernel pipe can't hold goes through the lane from the beginning.
             shared.lane_or_make();
