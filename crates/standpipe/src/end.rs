@@ -26,7 +26,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::{Lane, Side, Stats};
+use standpipe_shm::lane::{Side, Stats};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
 use pollable::Pollable;
@@ -308,10 +308,6 @@ impl End {
         let nonblocking = kernel::is_nonblocking(self.borrow())?;
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
         Ok(nonblocking)
-    }
-
-    pub(crate) fn lane_capacity_bytes(&self, lane: &Lane) -> usize {
-        lane.size().capacity_bytes()
     }
 
     /// A call without a lane is done: looks for others now and then.

@@ -3,7 +3,7 @@
 //! Members write into the lane while a reader of it is present (*inside*), and into the kernel pipe
 //! otherwise. Bytes of members in the kernel pipe are older than any in the lane: who goes out
 //! empties the lane first. Who goes in again puts a *mark* where the older bytes of the kernel pipe
-//! have to be read. The protocol, with unaware participants, is in docs/LANE_PROTOCOL.md (P1 to P5).
+//! have to be read. The protocol, with unaware participants, is in `docs/LANE_PROTOCOL.md` (P1 to P5).
 
 use super::{Lane, OnlyReader};
 use crate::sync::Ordering;

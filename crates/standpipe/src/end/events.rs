@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::event::PollFlags;
 use standpipe_core::size::PIPE_BUF;
+use standpipe_shm::lane::Side;
 
 use super::{End, kernel, leave};
 
@@ -27,9 +28,7 @@ impl End {
         }
         if self.can_write() && wanted.intersects(WRITABLE) {
             let has_room = if self.is_lane_way(lane)? {
-                self.lane_capacity_bytes(lane)
-                    - lane.queued_bytes().min(self.lane_capacity_bytes(lane))
-                    >= PIPE_BUF
+                lane.is_ready(Side::Writer, PIPE_BUF)
             } else {
                 leave::is_empty(lane) && events.intersects(WRITABLE)
             };

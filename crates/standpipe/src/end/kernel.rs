@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
+use standpipe_core::size::PIPE_BUF;
 use standpipe_shm::patience::AT_ONCE;
 
 /// What the kernel pipe has for a reader.
@@ -60,11 +62,21 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 /// `WouldBlock` if nothing is there.
 pub fn read_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
     match rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT) {
-        // Before Linux 6.4.
-        Err(Errno::OPNOTSUPP) if input(fd)? == Input::Empty => Err(Errno::AGAIN.into()),
-        Err(Errno::OPNOTSUPP) => Ok(rustix::io::readv(fd, slices)?),
+        // FIFOs, and pipes before Linux 6.4.
+        Err(Errno::OPNOTSUPP) => copy_out_now(fd, slices),
         result => Ok(result?),
     }
+}
+
+/// On a read end, vmsplice(2) copies, and has a flag not to wait.
+fn copy_out_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    let vectors: Vec<_> = slices
+        .iter_mut()
+        .map(|slice| IoSliceRaw::from_slice_mut(slice))
+        .collect();
+    // SAFETY: the vectors are those of the slices, which are ours to write to; the kernel is done with
+    // them when the call returns, since a read end gives copies.
+    Ok(unsafe { vmsplice(fd, &vectors, SpliceFlags::NONBLOCK) }?)
 }
 
 /// Writes what fits, whatever the mode of the descriptor. See pwritev2(2), `RWF_NOWAIT`.
@@ -78,6 +90,19 @@ pub fn write_now(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize
         u64::MAX,
         ReadWriteFlags::NOWAIT,
     )?)
+}
+
+/// A FIFO that is ready takes a small write without waiting, unless somebody else is faster: then it
+/// waits. See poll(2).
+fn write_if_ready(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let ready = events(fd, PollFlags::OUT)?;
+    let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+    match slices {
+        _ if ready.is_empty() => Err(Errno::AGAIN.into()),
+        _ if bytes <= PIPE_BUF => write(fd, slices),
+        [first, ..] => write(fd, &[IoSlice::new(&first[..first.len().min(PIPE_BUF)])]),
+        [] => Ok(0),
+    }
 }
 
 /// Whether the open file description is in non-blocking mode.

@@ -2,7 +2,7 @@
 //!
 //! A reader leaves when its last end in the process closes, when it is handed to a program, and before
 //! a fork if programs would inherit it. A writer leaves when its last end in the process closes. See
-//! docs/LANE_PROTOCOL.md.
+//! `docs/LANE_PROTOCOL.md`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +23,12 @@ pub enum Moved {
     All,
     /// It did not fit.
     Partly,
+}
+
+impl From<bool> for Moved {
+    fn from(all: bool) -> Self {
+        if all { Self::All } else { Self::Partly }
+    }
 }
 
 /// A child is about to be made, which may turn into a program that inherits the ends: what was written so
@@ -53,7 +59,7 @@ pub fn as_last_reader(shared: &Shared, fd: BorrowedFd<'_>) -> io::Result<Moved> 
         Some(lane) if had_entered && shared.is_open_to_strangers() && !is_empty(lane) => {
             let _no_fork = registry::hold_forks();
             let pipe = kernel::reopen_for_writing(fd)?;
-            moved(lane.empty_into(pipe.as_fd())?)
+            lane.empty_into(pipe.as_fd()).map(Moved::from)
         }
         _ => Ok(Moved::All),
     }
@@ -131,11 +137,7 @@ fn empty(shared: &Shared, lane: &Lane) -> io::Result<Moved> {
     // A child must not inherit the descriptor: it would keep the end of the stream from the readers.
     let live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
-    moved(lane.empty_into(pipe.as_fd())?)
-}
-
-fn moved(all: bool) -> io::Result<Moved> {
-    Ok(if all { Moved::All } else { Moved::Partly })
+    lane.empty_into(pipe.as_fd()).map(Moved::from)
 }
 
 /// Empties the lane. The kernel pipe is made large enough for all; if the user's limits do not allow

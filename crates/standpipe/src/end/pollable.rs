@@ -92,12 +92,15 @@ impl End {
     /// something happens.
     ///
     /// # Errors
-    /// As epoll_create(2).
+    /// As `epoll_create(2)`.
     pub fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
-        if self.pollable.get().is_none() {
-            let _ = self.pollable.set(Pollable::new(self)?);
-        }
-        let pollable = self.pollable.get().expect("just set");
+        let pollable = match self.pollable.get() {
+            Some(pollable) => pollable,
+            None => {
+                let new = Pollable::new(self)?;
+                self.pollable.get_or_init(|| new)
+            }
+        };
         self.quieten(pollable, self.wanted_bytes())?;
         Ok(pollable.set.as_fd())
     }

@@ -1,7 +1,7 @@
 //! Reading: from the lane, and from the kernel pipe beside it.
 //!
 //! Two sources, one order. Bytes of the kernel pipe are taken at a mark, or if the lane was empty
-//! *after* they were seen there; both under the lane's read lock (docs/LANE_PROTOCOL.md, P4).
+//! *after* they were seen there; both under the lane's read lock (`docs/LANE_PROTOCOL.md`, P4).
 //!
 //! Once bytes of the kernel pipe have their turn, all that were there by then are *due*: they come
 //! before the lane, however small the reads, so that a small write of somebody without the lane stays

@@ -1,7 +1,7 @@
 //! Writing: into the lane while a reader of it is present, else into the kernel pipe.
 //!
 //! Bytes never overtake others that were written before them. Who goes out of the lane empties it into
-//! the kernel pipe first; who goes in puts a mark (docs/LANE_PROTOCOL.md, P1 to P3).
+//! the kernel pipe first; who goes in puts a mark (`docs/LANE_PROTOCOL.md`, P1 to P3).
 
 use std::io::{self, IoSlice};
 
@@ -237,10 +237,10 @@ impl End {
             return self.report_broken(slices, source).map(Some);
         }
         if self.ask_nonblocking()? {
-            return match self.would_block(Side::Writer, wanted_bytes) {
-                true => Ok(None),
-                false => Err(io::ErrorKind::WouldBlock.into()),
-            };
+            if self.would_block(Side::Writer, wanted_bytes) {
+                return Ok(None);
+            }
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         // A write that has queued something is not restarted: it returns the count.
         let restarts = source.done_bytes() == 0;
