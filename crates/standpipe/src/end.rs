@@ -79,6 +79,7 @@ pub struct End {
     nonblocking: AtomicBool,
     /// How long calls wait at most, in nanoseconds; 0 for ever.
     timeout_ns: AtomicU64,
+    now: kernel::Now,
     pollable: OnceLock<Pollable>,
 }
 
@@ -110,6 +111,7 @@ impl End {
             role,
             nonblocking: AtomicBool::new(nonblocking),
             timeout_ns: AtomicU64::new(0),
+            now: kernel::Now::default(),
             pollable: OnceLock::new(),
         }
     }
@@ -336,7 +338,7 @@ fn size_of(fd: BorrowedFd<'_>) -> PipeSize {
 }
 
 /// Moves what is queued in lanes of this process into their kernel pipes, before a program is started
-/// that inherits ends (posix_spawn, vfork, exec). A libc fork does this by itself.
+/// that inherits ends (`posix_spawn`, vfork, exec). A libc fork does this by itself.
 ///
 /// # Errors
 /// As [`End::suspend`], the first that fails; the others are moved all the same.
@@ -398,7 +400,7 @@ impl fmt::Debug for End {
             .field("fd", &self.as_raw_fd())
             .field("role", &self.role)
             .field("size", &self.size())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

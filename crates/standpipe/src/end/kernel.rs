@@ -9,6 +9,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 use standpipe_core::size::PIPE_BUF;
 use standpipe_shm::patience::AT_ONCE;
+use standpipe_shm::sync::{AtomicBool, Ordering};
 
 /// What the kernel pipe has for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,15 +57,52 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
     Ok(rustix::io::ioctl_fionread(fd)? as usize)
 }
 
-/// Reads what is there, whatever the mode of the descriptor. See preadv2(2), `RWF_NOWAIT`.
+/// Reads and writes that never wait, whatever the mode of the descriptor.
 ///
-/// # Errors
-/// `WouldBlock` if nothing is there.
-pub fn read_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    match rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT) {
-        // FIFOs, and pipes before Linux 6.4.
-        Err(Errno::OPNOTSUPP) => copy_out_now(fd, slices),
-        result => Ok(result?),
+/// `RWF_NOWAIT` does that for pipes (Linux 6.4 on, see preadv2(2)), not for FIFOs.
+#[derive(Default)]
+pub struct Now {
+    has_no_flag: AtomicBool,
+}
+
+impl Now {
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is.
+    pub fn read(&self, fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if !self.has_no_flag.load(Ordering::Relaxed) {
+            match rustix::io::preadv2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => self.has_no_flag.store(true, Ordering::Relaxed),
+                result => return Ok(result?),
+            }
+        }
+        let flags = rustix::fs::fcntl_getfl(fd)?;
+        if flags.contains(OFlags::NONBLOCK) {
+            return read(fd, slices);
+        }
+        if flags & OFlags::ACCMODE == OFlags::RDONLY {
+            return copy_out_now(fd, slices);
+        }
+        // It is its own writer, so poll tells all there is to know.
+        match input(fd)? {
+            Input::Bytes(_) => read(fd, slices),
+            Input::Empty | Input::End => Err(Errno::AGAIN.into()),
+        }
+    }
+
+    /// Writes what fits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing does; else as writev(2).
+    pub fn write(&self, fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.has_no_flag.load(Ordering::Relaxed) {
+            match rustix::io::pwritev2(fd, slices, u64::MAX, ReadWriteFlags::NOWAIT) {
+                Err(Errno::OPNOTSUPP) => self.has_no_flag.store(true, Ordering::Relaxed),
+                result => return Ok(result?),
+            }
+        }
+        write_if_ready(fd, slices)
     }
 }
 
@@ -77,19 +115,6 @@ fn copy_out_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result
     // SAFETY: the vectors are those of the slices, which are ours to write to; the kernel is done with
     // them when the call returns, since a read end gives copies.
     Ok(unsafe { vmsplice(fd, &vectors, SpliceFlags::NONBLOCK) }?)
-}
-
-/// Writes what fits, whatever the mode of the descriptor. See pwritev2(2), `RWF_NOWAIT`.
-///
-/// # Errors
-/// `WouldBlock` if nothing fits; else as writev(2).
-pub fn write_now(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    Ok(rustix::io::pwritev2(
-        fd,
-        slices,
-        u64::MAX,
-        ReadWriteFlags::NOWAIT,
-    )?)
 }
 
 /// A FIFO that is ready takes a small write without waiting, unless somebody else is faster: then it

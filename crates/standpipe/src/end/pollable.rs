@@ -94,12 +94,11 @@ impl End {
     /// # Errors
     /// As `epoll_create(2)`.
     pub fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
-        let pollable = match self.pollable.get() {
-            Some(pollable) => pollable,
-            None => {
-                let new = Pollable::new(self)?;
-                self.pollable.get_or_init(|| new)
-            }
+        let pollable = if let Some(pollable) = self.pollable.get() {
+            pollable
+        } else {
+            let new = Pollable::new(self)?;
+            self.pollable.get_or_init(|| new)
         };
         self.quieten(pollable, self.wanted_bytes())?;
         Ok(pollable.set.as_fd())

@@ -89,7 +89,7 @@ impl End {
         slices: &mut [IoSliceMut<'_>],
         deadline: &mut Deadline,
     ) -> io::Result<Option<usize>> {
-        match kernel::read_now(self.borrow(), slices) {
+        match self.now.read(self.borrow(), slices) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             bytes => {
                 let bytes = bytes?;
@@ -249,7 +249,7 @@ impl End {
     fn take(&self, slices: &mut [IoSliceMut<'_>], limit_bytes: usize) -> io::Result<usize> {
         let room: usize = slices.iter().map(|slice| slice.len()).sum();
         if room <= limit_bytes {
-            return kernel::read_now(self.borrow(), slices);
+            return self.now.read(self.borrow(), slices);
         }
         let mut taken = 0;
         for slice in slices.iter_mut() {
@@ -257,7 +257,10 @@ impl End {
             if part == 0 {
                 continue;
             }
-            match kernel::read_now(self.borrow(), &mut [IoSliceMut::new(&mut slice[..part])]) {
+            match self
+                .now
+                .read(self.borrow(), &mut [IoSliceMut::new(&mut slice[..part])])
+            {
                 Ok(bytes) => taken += bytes,
                 Err(error) if taken == 0 => return Err(error),
                 Err(_) => break,

@@ -198,9 +198,10 @@ impl End {
         let mut source = Gather::new(slices);
         while source.remaining_bytes() > 0 {
             let written = if source.done_bytes() == 0 {
-                kernel::write_now(self.borrow(), slices)
+                self.now.write(self.borrow(), slices)
             } else {
-                kernel::write_now(self.borrow(), &[IoSlice::new(source.front())])
+                self.now
+                    .write(self.borrow(), &[IoSlice::new(source.front())])
             };
             let waited = match written {
                 Ok(bytes) => {
