@@ -26,6 +26,8 @@ pub struct Header {
     pub head: Alone<AtomicU64>,
     pub writer: Alone<WriterSide>,
     pub reader: Alone<ReaderSide>,
+    /// Where the ring lies that counts (see `memory.rs`). Stored to by who holds both locks.
+    pub ring: Alone<AtomicU64>,
     /// What writers look at after each transfer.
     pub for_writers: Alone<Notices>,
     /// What readers look at after each transfer.

@@ -40,13 +40,12 @@
 use std::io;
 
 use standpipe_core::accounting::{Corrupted, queued_bytes, wakes_writer};
-use standpipe_core::size::PipeSize;
+use standpipe_core::size::{PAGE_BYTES, PipeSize};
 
 use crate::doorbell::Doorbell;
-use crate::frontier::Frontier;
 use crate::header::{Counts, Header, Notices, Sleepers, add_locked};
 use crate::lock::{Guard, LockError, RobustLock};
-use crate::memory::Memory;
+use crate::memory::{Memory, Ring};
 use crate::sync::Ordering;
 #[cfg(not(loom))]
 use crate::{presence::Presence, stage::Stage};
@@ -59,6 +58,8 @@ mod explore;
 mod parts;
 mod read;
 mod reserve;
+#[cfg(not(loom))]
+mod resize;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod wake;
@@ -88,6 +89,19 @@ pub enum LaneError {
     /// Memory for the bytes could not be had.
     #[error("no memory for the pipe's ring: {0}")]
     Memory(#[source] io::Error),
+    /// The ring that counts could not be mapped, or is none.
+    #[error("{0}")]
+    Ring(#[source] io::Error),
+    /// More is queued than the capacity that was asked for.
+    #[error(
+        "{queued_bytes} bytes are queued, expected at most the new capacity of {capacity_bytes}"
+    )]
+    Busy {
+        /// How much is queued.
+        queued_bytes: usize,
+        /// How much there would be room for.
+        capacity_bytes: usize,
+    },
 }
 
 impl From<LaneError> for io::Error {
@@ -98,6 +112,8 @@ impl From<LaneError> for io::Error {
             #[cfg(not(loom))]
             LaneError::Lock(LockError::NoList) => io::ErrorKind::Unsupported,
             LaneError::Memory(_) => io::ErrorKind::OutOfMemory,
+            LaneError::Ring(error) => error.kind(),
+            LaneError::Busy { .. } => io::ErrorKind::ResourceBusy,
         };
         Self::new(kind, error)
     }
@@ -112,11 +128,16 @@ impl Mode {
     pub const OPEN: Self = Self(0);
     /// Nothing enters the lane any more.
     pub const RETIRED: Self = Self(1);
-    /// A program that does not know the lane was handed a write end: before each write, the kernel pipe
-    /// is asked for its bytes.
+    /// A program that does not know the lane writes beside others: all write into the kernel pipe.
     pub const UNAWARE_WRITERS: Self = Self(2);
     /// Somebody waits for a doorbell on its own: it rings for as long as there is something to do.
     pub const POLLED: Self = Self(4);
+
+    /// Whether writers may use the lane.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        self.0 & (Self::RETIRED.0 | Self::UNAWARE_WRITERS.0) == 0
+    }
 
     /// Whether all bits of `other` are set.
     #[must_use]
@@ -201,8 +222,6 @@ pub struct Lane {
     wake: Wake,
     reader_bell: Doorbell,
     writer_bell: Doorbell,
-    written: Frontier,
-    read: Frontier,
     #[cfg(not(loom))]
     presence: Presence,
     #[cfg(not(loom))]
@@ -230,8 +249,6 @@ impl Lane {
             wake,
             reader_bell: Doorbell::new()?,
             writer_bell: Doorbell::new()?,
-            written: Frontier::default(),
-            read: Frontier::default(),
             #[cfg(not(loom))]
             presence: Presence::new()?,
             #[cfg(not(loom))]
@@ -239,8 +256,15 @@ impl Lane {
         })
     }
 
-    /// Capacity and segment.
+    /// Capacity and segment, as they are now.
     pub fn size(&self) -> PipeSize {
+        let order = (self.capacity() / PAGE_BYTES).checked_ilog2().unwrap_or(0) as u8;
+        let shift = self.size.segment_shift();
+        PipeSize::new(order, shift.min(order)).unwrap_or(self.size)
+    }
+
+    /// As it was made.
+    pub(crate) fn made_size(&self) -> PipeSize {
         self.size
     }
 
@@ -249,6 +273,8 @@ impl Lane {
         self.wake
     }
 
+    /// How many bytes it holds, as a hint without a lock.
+    #[inline]
     fn capacity(&self) -> usize {
         self.memory.capacity_bytes()
     }
@@ -323,7 +349,7 @@ impl Lane {
             Side::Reader => queued > 0 || self.is_staged(),
             Side::Writer => {
                 wakes_writer(wanted_bytes, queued, self.capacity(), self.segment_bytes())
-                    || self.mode(side).has(Mode::RETIRED)
+                    || !self.mode(side).is_open()
             }
         }
     }
@@ -355,8 +381,9 @@ impl Lane {
 
     /// After a fork, in the child: the memory is shared, the page tables are not.
     pub fn forget_page_tables(&self) {
-        self.written.reset();
-        self.read.reset();
+        let ring = self.memory.ring();
+        ring.written.reset();
+        ring.read.reset();
     }
 
     /// Makes an unused lane of this one: empty, with no history. Only for a lane that nobody else
@@ -383,6 +410,12 @@ impl Lane {
             add_locked(&self.counts(side).owner_deaths, 1);
         }
         Ok(guard)
+    }
+
+    /// The ring that counts, for who holds a lock.
+    #[inline]
+    fn current_ring(&self) -> Result<&Ring, LaneError> {
+        self.memory.current().map_err(LaneError::Ring)
     }
 
     fn seat(&self, side: Side) -> &RobustLock {
@@ -423,7 +456,8 @@ impl Lane {
     }
 
     fn segment_bytes(&self) -> usize {
-        self.size.segment_bytes().min(self.capacity())
+        let least = if cfg!(loom) { 1 } else { PAGE_BYTES };
+        (self.capacity() >> self.size.segment_shift()).max(least)
     }
 }
 

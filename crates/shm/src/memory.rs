@@ -1,10 +1,13 @@
-//! The memory of a lane: one page of [`Header`], then the ring, mapped twice in a row so that a copy
-//! never has to be split at its end.
+//! The memory of a lane: one page of [`Header`], and rings, of which one counts.
 //!
 //! ```text
-//! memfd:    | header |  ring  |
-//! address:  | header |  ring  |  ring again |
+//! memfd:    | header |  ring  |  (the next ring, after a change of capacity)
+//! address:  |  ring  |  ring again |
 //! ```
+//! A ring is mapped twice in a row, so that a copy never has to be split at its end. Which one counts
+//! is a word in the header; a change of capacity adds a ring at the end of the file, copies what is
+//! queued, and stores that word. Rings that counted before stay mapped until the lane goes: somebody
+//! may still be looking.
 //!
 //! The file is sealed against shrinking, so no page that was populated can vanish under us. It has no
 //! name: it is gone with the processes that share it.
@@ -12,117 +15,420 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-use standpipe_core::size::PAGE_BYTES;
+use standpipe_core::accounting::Corrupted;
+use standpipe_core::size::{MAX_ORDER, PAGE_BYTES};
 
+use crate::frontier::Frontier;
 use crate::header::Header;
+use crate::sync::{AtomicPtr, Ordering};
+
+/// Most rings of one lane: a peer that changes the word again and again must not use up our address
+/// space.
+const MOST_RINGS: usize = 64;
 
 /// A mapped lane.
 pub struct Memory {
-    base: NonNull<u8>,
-    capacity_bytes: usize,
-    /// Kept for handing the lane over.
+    header: Mapping,
+    /// The ring that counted when we last looked; one of `rings`.
+    ring: AtomicPtr<Ring>,
+    /// In boxes, which stay where they are.
+    #[allow(clippy::vec_box)]
+    rings: Mutex<Vec<Box<Ring>>>,
     file: OwnedFd,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; all shared access to it goes through
-// atomics (the header) or is ordered by the lane's positions (the ring).
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
+/// A ring of a lane.
+pub struct Ring {
+    mapping: Mapping,
+    place: Place,
+    /// How far writers have it in this process's page tables.
+    pub written: Frontier,
+    /// How far readers have.
+    pub read: Frontier,
+}
+
+/// Where a ring lies in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    first_page: u64,
+    /// It has `2^order` pages.
+    order: u8,
+}
+
+impl Place {
+    /// As in the header: 0 is no place.
+    fn from_word(word: u64) -> Option<Self> {
+        let (first_page, order) = (word >> 8, word as u8);
+        (first_page > 0 && order <= MAX_ORDER).then_some(Self { first_page, order })
+    }
+
+    fn word(self) -> u64 {
+        self.first_page << 8 | u64::from(self.order)
+    }
+
+    fn capacity_bytes(self) -> usize {
+        PAGE_BYTES << self.order
+    }
+
+    /// Nonsense (of a hostile peer) gives an offset that can't be mapped.
+    fn offset_bytes(self) -> u64 {
+        self.first_page.saturating_mul(PAGE_BYTES as u64)
+    }
+
+    fn end_bytes(self) -> u64 {
+        self.offset_bytes()
+            .saturating_add(self.capacity_bytes() as u64)
+    }
+}
 
 impl Memory {
     /// Maps a new lane of `capacity_bytes` (a power of two of pages). No ring memory is populated.
     pub fn new(capacity_bytes: usize) -> io::Result<Self> {
-        Self::over(sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
+        Self::create_over(sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
     }
 
-    /// Maps a lane that lies in `file`.
-    pub(crate) fn over(file: OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
+    /// Makes a lane in `file`, which is empty.
+    pub(crate) fn create_over(file: OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
         assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= PAGE_BYTES);
-        let span_bytes = PAGE_BYTES + 2 * capacity_bytes;
+        let order = (capacity_bytes / PAGE_BYTES).trailing_zeros() as u8;
+        let header = map_header(&file)?;
+        let place = Place {
+            first_page: 1,
+            order,
+        };
+        let word = &header_of(&header).ring.0;
+        word.store(place.word(), Ordering::Relaxed);
+        let ring = Ring::map(&file, place)?;
+        let memory = Self::with_header(file, header);
+        memory.add(&mut memory.rings(), ring);
+        Ok(memory)
+    }
+
+    /// Maps a lane that somebody else made in `file`.
+    pub(crate) fn over(file: OwnedFd) -> io::Result<Self> {
+        let header = map_header(&file)?;
+        let memory = Self::with_header(file, header);
+        memory.follow()?;
+        Ok(memory)
+    }
+
+    /// Without a ring: one has to be added before anything else is done with it.
+    fn with_header(file: OwnedFd, header: Mapping) -> Self {
+        Self {
+            header,
+            ring: AtomicPtr::new(ptr::null_mut()),
+            rings: Mutex::default(),
+            file,
+        }
+    }
+
+    /// The shared page.
+    #[inline]
+    pub fn header(&self) -> &Header {
+        header_of(&self.header)
+    }
+
+    /// The ring that counts, as far as this process knows.
+    #[inline]
+    pub fn ring(&self) -> &Ring {
+        // SAFETY: points into `rings`, from which nothing is removed while `self` lives; set before any
+        // other access (`with_header`). Acquire pairs with the Release in `install`: it is whole.
+        unsafe { &*self.ring.load(Ordering::Acquire) }
+    }
+
+    /// Makes sure that we know the ring that counts: for whoever holds a lock, before it uses one.
+    ///
+    /// # Errors
+    /// What the kernel says if it can't be mapped; `InvalidData` if a peer wrote nonsense.
+    #[inline]
+    pub fn current(&self) -> io::Result<&Ring> {
+        let ring = self.ring();
+        // Relaxed: who changed it held both locks.
+        if ring.place.word() == self.header().ring.0.load(Ordering::Relaxed) {
+            return Ok(ring);
+        }
+        self.follow()
+    }
+
+    #[cold]
+    fn follow(&self) -> io::Result<&Ring> {
+        let word = self.header().ring.0.load(Ordering::Relaxed);
+        let corrupted = || io::Error::new(io::ErrorKind::InvalidData, BadRing(word));
+        let place = Place::from_word(word).ok_or_else(corrupted)?;
+        let mut rings = self.rings();
+        if let Some(known) = rings.iter().find(|ring| ring.place == place) {
+            self.install(known);
+            return Ok(self.ring());
+        }
+        let file_bytes = rustix::fs::fstat(&self.file)?.st_size.cast_unsigned();
+        if rings.len() == MOST_RINGS || place.end_bytes() > file_bytes {
+            return Err(corrupted());
+        }
+        self.add(&mut rings, Ring::map(&self.file, place)?);
+        Ok(self.ring())
+    }
+
+    #[allow(clippy::vec_box)]
+    fn rings(&self) -> MutexGuard<'_, Vec<Box<Ring>>> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[allow(clippy::vec_box)]
+    fn add(&self, rings: &mut Vec<Box<Ring>>, ring: Ring) {
+        let ring = Box::new(ring);
+        self.install(&ring);
+        rings.push(ring);
+    }
+
+    fn install(&self, ring: &Ring) {
+        // Release pairs with the Acquire in `ring`.
+        self.ring
+            .store(ptr::from_ref(ring).cast_mut(), Ordering::Release);
+    }
+
+    /// Replaces the ring by one of `capacity_bytes`, which gets the bytes from stream position `from` up
+    /// to `to`. Only for who holds both locks.
+    ///
+    /// # Errors
+    /// What the kernel says if the memory can't be had. Nothing changed then.
+    pub fn replace(&self, capacity_bytes: usize, from: u64, to: u64) -> io::Result<()> {
+        let old = self.current()?;
+        let end = rustix::fs::fstat(&self.file)?.st_size.cast_unsigned();
+        let place = Place {
+            first_page: end.div_ceil(PAGE_BYTES as u64),
+            order: (capacity_bytes / PAGE_BYTES).trailing_zeros() as u8,
+        };
+        let mut rings = self.rings();
+        if rings.len() == MOST_RINGS {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        rustix::fs::ftruncate(&self.file, place.end_bytes())?;
+        let new = Ring::map(&self.file, place)?;
+        new.populate(from, to)?;
+        copy_queued(old, &new, from, to)?;
+        self.add(&mut rings, new);
+        // The commit point: killed before it, nothing happened. Release: what was copied is there for
+        // whoever gets one of the locks.
+        self.header().ring.0.store(place.word(), Ordering::Release);
+        self.give_back(old.place);
+        Ok(())
+    }
+
+    /// Frees the memory of a ring that does not count any more.
+    fn give_back(&self, place: Place) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let bytes = place.capacity_bytes() as u64;
+        // What can't be freed now goes with the lane.
+        let _ = rustix::fs::fallocate(&self.file, flags, place.offset_bytes(), bytes);
+    }
+
+    /// How many bytes the ring has that counts: a hint.
+    #[inline]
+    pub fn capacity_bytes(&self) -> usize {
+        match Place::from_word(self.header().ring.0.load(Ordering::Relaxed)) {
+            Some(place) => place.capacity_bytes(),
+            None => self.ring().capacity_bytes(),
+        }
+    }
+}
+
+/// The word in the header that names the ring is nonsense.
+#[derive(Debug, thiserror::Error)]
+#[error("lane corrupted: ring = {0:#x}, expected a place in the lane's file")]
+pub struct BadRing(u64);
+
+fn copy_queued(old: &Ring, new: &Ring, from: u64, to: u64) -> io::Result<()> {
+    let mut piece = [0; 16 << 10];
+    let mut at = from;
+    while at != to {
+        let limit = piece
+            .len()
+            .min(old.capacity_bytes())
+            .min(new.capacity_bytes());
+        let bytes = (to.wrapping_sub(at) as usize).min(limit);
+        // SAFETY: the caller holds both locks, and these positions are queued.
+        let read = unsafe { old.copy_out(at, &mut piece[..bytes]) };
+        // SAFETY: as above; nobody else knows the new ring.
+        let written = unsafe { new.copy_in(at, &piece[..bytes]) };
+        read.and(written)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        at = at.wrapping_add(bytes as u64);
+    }
+    Ok(())
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Ring {
+    fn map(file: &OwnedFd, place: Place) -> io::Result<Self> {
+        let capacity = place.capacity_bytes();
+        let mapping = Mapping::reserve(2 * capacity)?;
+        for at in [0, capacity] {
+            mapping.map(file, at, place.offset_bytes(), capacity)?;
+        }
+        Ok(Self {
+            mapping,
+            place,
+            written: Frontier::default(),
+            read: Frontier::default(),
+        })
+    }
+
+    /// How many bytes it has.
+    #[inline]
+    pub fn capacity_bytes(&self) -> usize {
+        self.place.capacity_bytes()
+    }
+
+    /// Makes sure that the bytes from stream position `from` up to `to` (at most a capacity apart) are
+    /// in memory, and in this process's page tables, in both mappings.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the memory cannot be had.
+    pub fn populate(&self, from: u64, to: u64) -> io::Result<()> {
+        let capacity = self.capacity_bytes();
+        let start = self.offset(from) & !(PAGE_BYTES - 1);
+        let end = (self.offset(from) + to.wrapping_sub(from) as usize).next_multiple_of(PAGE_BYTES);
+        let end = end.min(start + capacity);
+        // Wherever the range lies in one mapping, the twin pages belong to it as well: the next
+        // copy over them may start in either half.
+        let split = end.min(capacity);
+        for (a, b) in [(start, split), (0, end - split)] {
+            if a < b {
+                self.mapping.populate(a, b - a)?;
+                self.mapping.populate(capacity + a, b - a)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies `bytes` into the ring at stream position `at`.
+    ///
+    /// # Errors
+    /// [`Corrupted`] if they are more than the ring has: then it is not the ring that they were
+    /// counted for.
+    ///
+    /// # Safety
+    /// No honest peer reads or writes those positions meanwhile: the caller holds the write lock and
+    /// they lie in `tail .. head + capacity`.
+    #[inline]
+    pub unsafe fn copy_in(&self, at: u64, bytes: &[u8]) -> Result<(), Corrupted> {
+        let to = self.place_of(at, bytes.len())?;
+        // SAFETY: offset < capacity, len <= capacity (checked), and two capacities are mapped.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies ring bytes at stream position `at` into `bytes`.
+    ///
+    /// # Errors
+    /// As [`Ring::copy_in`].
+    ///
+    /// # Safety
+    /// No honest peer writes those positions meanwhile: the caller holds the read lock and they lie in
+    /// `head .. tail`.
+    #[inline]
+    pub unsafe fn copy_out(&self, at: u64, bytes: &mut [u8]) -> Result<(), Corrupted> {
+        let from = self.place_of(at, bytes.len())?;
+        // SAFETY: offset < capacity, len <= capacity (checked), and two capacities are mapped.
+        unsafe { ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    #[inline]
+    fn place_of(&self, at: u64, len_bytes: usize) -> Result<*mut u8, Corrupted> {
+        let capacity_bytes = self.capacity_bytes();
+        if len_bytes > capacity_bytes {
+            return Err(Corrupted {
+                head: at,
+                tail: at.wrapping_add(len_bytes as u64),
+                capacity_bytes,
+            });
+        }
+        // SAFETY: offset < capacity, and two capacities are mapped.
+        Ok(unsafe { self.mapping.base.as_ptr().add(self.offset(at)) })
+    }
+
+    #[inline]
+    fn offset(&self, at: u64) -> usize {
+        at as usize & (self.capacity_bytes() - 1)
+    }
+}
+
+fn map_header(file: &OwnedFd) -> io::Result<Mapping> {
+    let mapping = Mapping::reserve(PAGE_BYTES)?;
+    mapping.map(file, 0, 0, PAGE_BYTES)?;
+    mapping.populate(0, PAGE_BYTES)?;
+    Ok(mapping)
+}
+
+#[inline]
+fn header_of(mapping: &Mapping) -> &Header {
+    // SAFETY: a page is mapped for as long as `mapping`, aligned, large enough (tested in `header`), and
+    // any bit pattern is a valid Header: it holds nothing but atomics.
+    unsafe { mapping.base.cast::<Header>().as_ref() }
+}
+
+/// A stretch of address space of ours.
+struct Mapping {
+    base: NonNull<u8>,
+    len_bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; all shared access to it goes through
+// atomics (the header) or is ordered by the lane's positions (the rings).
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn reserve(len_bytes: usize) -> io::Result<Self> {
         // SAFETY: a new private mapping at an address of the kernel's choice disturbs nothing.
         let base = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
-                span_bytes,
+                len_bytes,
                 ProtFlags::empty(),
                 MapFlags::PRIVATE | MapFlags::NORESERVE,
             )
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("mmap gave the null page");
-        // From here on, dropping it unmaps the whole span.
-        let memory = Self {
-            base,
-            capacity_bytes,
-            file,
-        };
-        memory.map(0, 0, PAGE_BYTES + capacity_bytes)?;
-        memory.map(PAGE_BYTES + capacity_bytes, PAGE_BYTES, capacity_bytes)?;
-        memory.populate_range(0, PAGE_BYTES)?;
-        Ok(memory)
+        Ok(Self { base, len_bytes })
     }
 
-    /// Puts `len_bytes` of the file at an offset of our span.
-    fn map(&self, at: usize, file_offset: usize, len_bytes: usize) -> io::Result<()> {
-        // SAFETY: `at + len_bytes` lies within the span (see `new`).
+    /// Puts `len_bytes` of the file at an offset.
+    fn map(&self, file: &OwnedFd, at: usize, file_offset: u64, len_bytes: usize) -> io::Result<()> {
+        assert!(at + len_bytes <= self.len_bytes);
+        // SAFETY: lies within the mapping (checked).
         let address = unsafe { self.base.as_ptr().add(at) };
-        // SAFETY: MAP_FIXED replaces only pages of our own span, which nobody uses yet.
+        // SAFETY: MAP_FIXED replaces only pages of our own mapping, which nobody uses yet.
         unsafe {
             rustix::mm::mmap(
                 address.cast(),
                 len_bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-                &self.file,
-                file_offset as u64,
+                file,
+                file_offset,
             )
         }?;
         Ok(())
     }
 
-    /// How many bytes the ring has.
-    #[inline]
-    pub fn capacity_bytes(&self) -> usize {
-        self.capacity_bytes
-    }
-
-    /// The shared page.
-    #[inline]
-    pub fn header(&self) -> &Header {
-        // SAFETY: the first page is mapped for as long as `self`, aligned, large enough (tested in
-        // `header`), and any bit pattern is a valid Header: it holds nothing but atomics.
-        unsafe { self.base.cast::<Header>().as_ref() }
-    }
-
-    /// Makes sure that the ring bytes from stream position `from` up to `to` (at most a capacity
-    /// apart) are in memory, and in this process's page tables, in both mappings.
-    ///
-    /// # Errors
-    /// `ENOMEM` if the memory cannot be had.
-    pub fn populate(&self, from: u64, to: u64) -> io::Result<()> {
-        let start = self.offset(from) & !(PAGE_BYTES - 1);
-        let end = (self.offset(from) + to.wrapping_sub(from) as usize).next_multiple_of(PAGE_BYTES);
-        let end = end.min(start + self.capacity_bytes);
-        // Wherever the range lies in one mapping, the twin pages belong to it as well: the next
-        // copy over them may start in either half.
-        let split = end.min(self.capacity_bytes);
-        for (a, b) in [(start, split), (0, end - split)] {
-            if a < b {
-                self.populate_range(PAGE_BYTES + a, b - a)?;
-                self.populate_range(PAGE_BYTES + self.capacity_bytes + a, b - a)?;
-            }
-        }
-        Ok(())
-    }
-
     /// See `MADV_POPULATE_WRITE` in madvise(2): pages that cannot be had are an error now instead
     /// of a SIGBUS later.
-    fn populate_range(&self, at: usize, len_bytes: usize) -> io::Result<()> {
-        // SAFETY: `at + len_bytes` lies within the span: callers pass page ranges of one mapping.
+    fn populate(&self, at: usize, len_bytes: usize) -> io::Result<()> {
+        assert!(at + len_bytes <= self.len_bytes);
+        // SAFETY: lies within the mapping (checked).
         let address = unsafe { self.base.as_ptr().add(at) };
         loop {
             // SAFETY: populating changes no contents and the range is ours.
@@ -138,52 +444,12 @@ impl Memory {
             }
         }
     }
-
-    /// Copies `bytes` into the ring at stream position `at`.
-    ///
-    /// # Safety
-    /// `bytes.len() <= capacity`, and no honest peer reads or writes those positions meanwhile: the
-    /// caller holds the write lock and they lie in `tail .. head + capacity`.
-    #[inline]
-    pub unsafe fn copy_in(&self, at: u64, bytes: &[u8]) {
-        // SAFETY: offset < capacity, len <= capacity, and two capacities are mapped.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.ring(at), bytes.len()) };
-    }
-
-    /// Copies ring bytes at stream position `at` into `bytes`.
-    ///
-    /// # Safety
-    /// `bytes.len() <= capacity`, and no honest peer writes those positions meanwhile: the caller
-    /// holds the read lock and they lie in `head .. tail`.
-    #[inline]
-    pub unsafe fn copy_out(&self, at: u64, bytes: &mut [u8]) {
-        // SAFETY: offset < capacity, len <= capacity, and two capacities are mapped.
-        unsafe { ptr::copy_nonoverlapping(self.ring(at), bytes.as_mut_ptr(), bytes.len()) };
-    }
-
-    #[inline]
-    fn ring(&self, at: u64) -> *mut u8 {
-        // SAFETY: the ring begins one page into the span, and offset < capacity.
-        unsafe { self.base.as_ptr().add(PAGE_BYTES + self.offset(at)) }
-    }
-
-    #[inline]
-    fn offset(&self, at: u64) -> usize {
-        at as usize & (self.capacity_bytes - 1)
-    }
 }
 
-impl AsFd for Memory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-impl Drop for Memory {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        let span_bytes = PAGE_BYTES + 2 * self.capacity_bytes;
-        // SAFETY: the span is ours alone, and nothing borrowed from it outlives `self`.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), span_bytes) };
+        // SAFETY: it is ours alone, and nothing borrowed from it outlives `self`.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len_bytes) };
         debug_assert!(unmapped.is_ok());
     }
 }
@@ -192,7 +458,7 @@ fn sealed_file(len_bytes: usize) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("standpipe-lane", flags)?;
     rustix::fs::ftruncate(&file, len_bytes as u64)?;
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(file)
 }
 
@@ -203,16 +469,16 @@ mod tests {
     #[test]
     fn the_ring_is_seen_twice_in_a_row() {
         let memory = Memory::new(8192).unwrap();
-        memory.populate(8000, 8400).unwrap();
+        memory.ring().populate(8000, 8400).unwrap();
         let bytes: Vec<u8> = (0..200).collect();
         let mut back = vec![0; 200];
         // SAFETY: one thread, positions within a capacity.
-        unsafe { memory.copy_in(8192 - 100, &bytes) };
+        unsafe { memory.ring().copy_in(8192 - 100, &bytes) }.unwrap();
         // SAFETY: as above; the second half wrapped to the beginning.
-        unsafe { memory.copy_out(8192 * 3 - 100, &mut back) };
+        unsafe { memory.ring().copy_out(8192 * 3 - 100, &mut back) }.unwrap();
         assert_eq!(bytes, back);
         // SAFETY: as above.
-        unsafe { memory.copy_out(8192, &mut back[..100]) };
+        unsafe { memory.ring().copy_out(8192, &mut back[..100]) }.unwrap();
         assert_eq!(bytes[100..], back[..100]);
     }
 
@@ -227,10 +493,13 @@ mod tests {
         };
         let memory = Memory::new(1 << 20).unwrap();
         let bytes = vec![7_u8; 1 << 20];
-        memory.populate(4096 * 3, 4096 * 3 + (1 << 20)).unwrap();
+        memory
+            .ring()
+            .populate(4096 * 3, 4096 * 3 + (1 << 20))
+            .unwrap();
         let before = faults();
         // SAFETY: one thread, positions within a capacity; this one crosses into the second half.
-        unsafe { memory.copy_in(4096 * 7, &bytes) };
+        unsafe { memory.ring().copy_in(4096 * 7, &bytes) }.unwrap();
         assert_eq!(faults() - before, 0);
     }
 
@@ -239,9 +508,12 @@ mod tests {
         // A file that ends in the middle of the ring stands for a machine whose memory does.
         let file = rustix::fs::memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 3 * PAGE_BYTES as u64).unwrap();
-        let memory = Memory::over(file, 4 * PAGE_BYTES).unwrap();
-        memory.populate(0, 2 * PAGE_BYTES as u64).unwrap();
-        let error = memory.populate(0, 3 * PAGE_BYTES as u64).unwrap_err();
+        let memory = Memory::create_over(file, 4 * PAGE_BYTES).unwrap();
+        memory.ring().populate(0, 2 * PAGE_BYTES as u64).unwrap();
+        let error = memory
+            .ring()
+            .populate(0, 3 * PAGE_BYTES as u64)
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     }
 }

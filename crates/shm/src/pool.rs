@@ -27,7 +27,7 @@ pub fn take(size: PipeSize, wake: Wake) -> io::Result<Lane> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(index) = kept
         .iter()
-        .position(|lane| lane.size() == size && lane.wake() == wake)
+        .position(|lane| lane.made_size() == size && lane.wake() == wake)
     {
         return Ok(kept.swap_remove(index));
     }
@@ -37,7 +37,11 @@ pub fn take(size: PipeSize, wake: Wake) -> io::Result<Lane> {
 
 /// Keeps a lane that nobody else can reach.
 pub fn keep(mut lane: Lane) {
-    if lane.size().capacity_bytes() > MOST_BYTES {
+    // One that was resized is not what the next pipe asks for.
+    if lane.size() != lane.made_size()
+        || lane.size().capacity_bytes() > MOST_BYTES
+        || lane.is_staged()
+    {
         return;
     }
     lane.reset();

@@ -118,6 +118,10 @@ atomic!(@numeric AtomicU32, u32);
 atomic!(@numeric AtomicU64, u64);
 atomic!(@numeric AtomicUsize, usize);
 
+/// A pointer within the process.
+#[cfg(not(loom))]
+pub use raw::AtomicPtr;
+
 impl AtomicU32 {
     /// The word itself, for the futex calls.
     #[cfg(not(loom))]

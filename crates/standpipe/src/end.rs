@@ -6,6 +6,7 @@
 //! stdin, a FIFO. If the processes at the other side speak standpipe, too, they meet and use the lane; if
 //! not, the kernel pipe carries the bytes.
 
+pub(crate) mod capacity;
 mod events;
 pub(crate) mod kernel;
 pub(crate) mod leave;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::{Side, Stats};
+use standpipe_shm::lane::{Lane, Side, Stats};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
 use pollable::Pollable;
@@ -171,26 +172,12 @@ impl End {
         Ok(clone)
     }
 
-    /// Capacity and segment, as made or adopted.
+    /// Capacity and segment, as this process knows them.
     #[must_use]
     pub fn size(&self) -> PipeSize {
-        self.shared.size()
-    }
-
-    /// How many bytes the pipe holds (`F_GETPIPE_SZ`).
-    ///
-    /// # Errors
-    /// As fcntl(2).
-    pub fn capacity_bytes(&self) -> io::Result<usize> {
-        Ok(rustix::pipe::fcntl_getpipe_size(self.borrow())?)
-    }
-
-    /// Sets how many bytes the pipe holds (`F_SETPIPE_SZ`); returns what it became.
-    ///
-    /// # Errors
-    /// As fcntl(2): `EBUSY` if more is queued, `EPERM` above the user's limit, `EINVAL` above 2 GiB.
-    pub fn set_capacity_bytes(&self, bytes: usize) -> io::Result<usize> {
-        Ok(rustix::pipe::fcntl_setpipe_size(self.borrow(), bytes)?)
+        self.shared
+            .lane()
+            .map_or_else(|| self.shared.size(), Lane::size)
     }
 
     /// Sets or clears `O_NONBLOCK` of the open file description, for all its copies in all processes.
@@ -269,14 +256,19 @@ impl End {
     /// `setuid`).
     pub fn try_into_fd(mut self) -> io::Result<OwnedFd> {
         if self.role.writes {
-            leave::to_writing_program(&self.shared)?;
+            let stays = self.has_others(Side::Writer) || self.shared.is_met();
+            leave::to_writing_program(&self.shared, stays)?;
         }
         if self.role.reads {
-            let stays = self.shared.readers.ends.load(Ordering::Relaxed) > 1;
+            let stays = self.has_others(Side::Reader);
             leave::to_reading_program(&self.shared, stays)?;
         }
         self.forget_side();
         self.fd.take().ok_or_else(|| Errno::BADF.into())
+    }
+
+    fn has_others(&self, side: Side) -> bool {
+        self.shared.locals(side).ends.load(Ordering::Relaxed) > 1
     }
 
     /// This end is not one of this process any more. Says on which sides it was the last.

@@ -26,6 +26,7 @@
 mod builder;
 mod defaults;
 mod ends;
+pub mod limits;
 
 pub use builder::{Builder, pipe};
 pub use defaults::{SETTING_ENV, default_size, set_default, settings_path};

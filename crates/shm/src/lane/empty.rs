@@ -52,9 +52,10 @@ impl Lane {
     /// Moves a piece from the lane to the stage, which is empty. Says whether there was one.
     fn stage_piece(&self, head: u64) -> io::Result<bool> {
         self.reserve_for_reading(STAGE_BYTES)?;
+        let ring = self.current_ring()?;
         let mut piece = [0; STAGE_BYTES];
         let bytes = self
-            .next_read(head)
+            .next_read(ring, head)
             .map_err(LaneError::from)?
             .min(STAGE_BYTES);
         if bytes == 0 {
@@ -62,7 +63,7 @@ impl Lane {
         }
         // SAFETY: `next_read` found these bytes queued, and the caller holds the read lock
         // (invariants 1 and 3).
-        unsafe { self.memory.copy_out(head, &mut piece[..bytes]) };
+        unsafe { ring.copy_out(head, &mut piece[..bytes]) }.map_err(LaneError::from)?;
         self.set_staged_from(head.wrapping_add(1));
         let staged = self.stage.put(&piece[..bytes])?;
         self.set_head(head.wrapping_add(staged as u64));
@@ -78,7 +79,9 @@ impl Lane {
             return Ok(());
         }
         let staged = self.stage.queued_bytes()?;
-        let queued = self.next_read(head).map_err(LaneError::from)?;
+        let queued = self
+            .next_read(self.current_ring()?, head)
+            .map_err(LaneError::from)?;
         self.set_head(head.wrapping_add(staged.min(queued) as u64));
         if staged == 0 {
             self.set_staged_from(0);

@@ -118,7 +118,7 @@ fn a_writer_killed_before_it_publishes_never_wrote() {
                 let guard = lane.lock(Side::Writer).unwrap();
                 let tail = lane.header().tail.0.load(Ordering::Relaxed);
                 // SAFETY: under the write lock, and nothing is queued so far or one byte is.
-                unsafe { lane.memory.copy_in(tail, &[99]) };
+                unsafe { lane.memory.copy_in(tail, &[99]) }.unwrap();
                 guard.die();
             }
         });
@@ -142,7 +142,7 @@ fn a_writer_killed_after_it_published_is_made_up_for_by_the_next() {
             move || {
                 let guard = lane.lock(Side::Writer).unwrap();
                 // SAFETY: under the write lock, and nothing is queued.
-                unsafe { lane.memory.copy_in(0, &[1]) };
+                unsafe { lane.memory.copy_in(0, &[1]) }.unwrap();
                 // Published, and killed before it could ring.
                 lane.header().tail.0.store(1, Ordering::Release);
                 guard.die();

@@ -7,7 +7,6 @@ use standpipe_core::size::PipeSize;
 
 use super::{Lane, Side, Wake};
 use crate::doorbell::Doorbell;
-use crate::frontier::Frontier;
 use crate::memory::Memory;
 use crate::presence::Presence;
 use crate::stage::Stage;
@@ -48,7 +47,7 @@ impl Lane {
     pub fn parts(&self) -> BorrowedParts<'_> {
         let [stage_read, stage_write] = self.stage.as_fds();
         BorrowedParts {
-            size: self.size,
+            size: self.size(),
             wake: self.wake,
             fds: [
                 self.memory.as_fd(),
@@ -70,13 +69,11 @@ impl Lane {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
-            memory: Memory::over(parts.memory, parts.size.capacity_bytes())?,
+            memory: Memory::over(parts.memory)?,
             size: parts.size,
             wake: parts.wake,
             reader_bell: Doorbell::from_fd(parts.reader_bell),
             writer_bell: Doorbell::from_fd(parts.writer_bell),
-            written: Frontier::default(),
-            read: Frontier::default(),
             presence: Presence::watching(parts.presence),
             stage: Stage::from_fds(parts.stage),
         })

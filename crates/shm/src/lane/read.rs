@@ -4,6 +4,7 @@ use standpipe_core::accounting::{Corrupted, queued_bytes};
 
 use super::{CHUNK_BYTES, Lane, LaneError, Side};
 use crate::gather::Scatter;
+use crate::memory::Ring;
 use crate::sync::Ordering;
 
 impl Lane {
@@ -18,7 +19,9 @@ impl Lane {
         let guard = self.lock(Side::Reader)?;
         let start = self.header().head.0.load(Ordering::Relaxed);
         let mut head = start;
-        let outcome = self.read_locked(target, &mut head);
+        let outcome = self
+            .current_ring()
+            .and_then(|ring| self.read_locked(ring, target, &mut head));
         let bytes = head.wrapping_sub(start) as usize;
         let sleeper = self.account(Side::Reader, bytes);
         drop(guard);
@@ -26,10 +29,15 @@ impl Lane {
         outcome.map(|()| bytes)
     }
 
-    fn read_locked(&self, target: &mut Scatter<'_, '_>, head: &mut u64) -> Result<(), LaneError> {
+    fn read_locked(
+        &self,
+        ring: &Ring,
+        target: &mut Scatter<'_, '_>,
+        head: &mut u64,
+    ) -> Result<(), LaneError> {
         while target.remaining_bytes() > 0 {
             let bytes = self
-                .next_read(*head)?
+                .next_read(ring, *head)?
                 .min(target.remaining_bytes())
                 .min(CHUNK_BYTES)
                 // After the look at `tail`: a mark was put before what is behind it was published.
@@ -37,22 +45,26 @@ impl Lane {
             if bytes == 0 {
                 break;
             }
-            self.read_chunk(target, head, bytes)?;
+            self.read_chunk(ring, target, head, bytes)?;
         }
         Ok(())
     }
 
     /// How much can be read, by the `tail` seen last if there is something, else by the newest.
     #[inline]
-    pub(super) fn next_read(&self, head: u64) -> Result<usize, Corrupted> {
+    pub(super) fn next_read(&self, ring: &Ring, head: u64) -> Result<usize, Corrupted> {
         let seen_tail = &self.header().reader.0.seen_tail;
-        match queued_bytes(head, seen_tail.load(Ordering::Relaxed), self.capacity()) {
+        match queued_bytes(
+            head,
+            seen_tail.load(Ordering::Relaxed),
+            ring.capacity_bytes(),
+        ) {
             Ok(bytes) if bytes > 0 => Ok(bytes),
             _ => {
                 // Acquire pairs with the Release in `publish_tail`: the bytes below are there.
                 let tail = self.header().tail.0.load(Ordering::Acquire);
                 seen_tail.store(tail, Ordering::Relaxed);
-                queued_bytes(head, tail, self.capacity())
+                queued_bytes(head, tail, ring.capacity_bytes())
             }
         }
     }
@@ -60,19 +72,23 @@ impl Lane {
     #[inline]
     fn read_chunk(
         &self,
+        ring: &Ring,
         target: &mut Scatter<'_, '_>,
         head: &mut u64,
         bytes: usize,
     ) -> Result<(), LaneError> {
-        if !self.read.covers(head.wrapping_add(bytes as u64)) {
-            self.populate_inside(Side::Reader, *head, head.wrapping_add(bytes as u64))?;
+        if !ring.read.covers(head.wrapping_add(bytes as u64)) {
+            self.populate_inside(ring, Side::Reader, *head, head.wrapping_add(bytes as u64))?;
         }
         let at = *head;
+        let mut copied = Ok(());
         target.take(bytes, |offset, part| {
-            // SAFETY: `part` lies within what `next_read` found queued, at most a capacity, and we
-            // hold the read lock (invariants 1 and 3).
-            unsafe { self.memory.copy_out(at.wrapping_add(offset as u64), part) };
+            // SAFETY: `part` lies within what `next_read` found queued, and we hold the read lock
+            // (invariants 1 and 3).
+            let this = unsafe { ring.copy_out(at.wrapping_add(offset as u64), part) };
+            copied = copied.and(this);
         });
+        copied?;
         *head = head.wrapping_add(bytes as u64);
         self.publish_head(at, *head, target.remaining_bytes() > 0);
         Ok(())

@@ -90,8 +90,14 @@ fn a_reserve_that_somebody_else_used_up_is_made_up_for_inside_the_lock() {
     let guard = lane.lock(Side::Writer).unwrap();
     // As if the reserve of `try_write` had been for other positions.
     assert_eq!(
-        lane.write_locked(&mut Gather::new(&slices), &mut 0, 0, || false)
-            .unwrap(),
+        lane.write_locked(
+            lane.current_ring().unwrap(),
+            &mut Gather::new(&slices),
+            &mut 0,
+            0,
+            || false
+        )
+        .unwrap(),
         Written::All
     );
     drop(guard);
@@ -107,7 +113,7 @@ fn running_out_of_memory_is_an_error_of_that_call_and_loses_nothing() {
     let file = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
     // The header and ten pages of a ring of sixteen.
     ftruncate(&file, 11 * PAGE_BYTES as u64).unwrap();
-    let memory = Memory::over(file, 16 * PAGE_BYTES).unwrap();
+    let memory = Memory::create_over(file, 16 * PAGE_BYTES).unwrap();
     let lane = Lane::over(memory, size(16 * PAGE_BYTES), Wake::PerSegment).unwrap();
     let first = vec![1; 8 * PAGE_BYTES];
     assert_eq!(write(&lane, &first).unwrap(), first.len());
@@ -214,8 +220,14 @@ fn variant_a_wakes_at_the_end_of_a_transfer_only() {
         let slices = [IoSlice::new(&bytes)];
         let guard = lane.lock(Side::Writer).unwrap();
         assert_eq!(
-            lane.write_locked(&mut Gather::new(&slices), &mut 0, 0, || false)
-                .unwrap(),
+            lane.write_locked(
+                lane.current_ring().unwrap(),
+                &mut Gather::new(&slices),
+                &mut 0,
+                0,
+                || false
+            )
+            .unwrap(),
             Written::All
         );
         drop(guard);
@@ -242,5 +254,51 @@ fn a_used_lane_is_as_new_after_a_reset() {
         assert!(read(&lane, 10).unwrap().is_empty());
         assert_eq!(write(&lane, &[2; 8192]).unwrap(), 8192);
         assert_eq!(read(&lane, 9000).unwrap(), [2; 8192]);
+    }
+}
+
+#[test]
+fn a_resized_lane_keeps_what_is_queued_in_order_for_everybody() {
+    let lane = lane(8192);
+    let elsewhere = Lane::from_parts(owned(lane.parts())).unwrap();
+    let bytes: Vec<u8> = (0..60_000_u32).map(|n| (n % 251) as u8).collect();
+    write(&lane, &bytes[..5000]).unwrap();
+    assert_eq!(read(&elsewhere, 4000).unwrap(), bytes[..4000]);
+    write(&lane, &bytes[5000..10_000]).unwrap();
+    lane.resize(size(64 << 10)).unwrap();
+    assert_eq!(elsewhere.size().capacity_bytes(), 64 << 10);
+    assert_eq!(write(&elsewhere, &bytes[10_000..]).unwrap(), 50_000);
+    assert!(matches!(
+        lane.resize(size(32 << 10)),
+        Err(LaneError::Busy {
+            queued_bytes: 56_000,
+            ..
+        })
+    ));
+    assert_eq!(read(&lane, 50_000).unwrap(), bytes[4000..54_000]);
+    elsewhere.resize(size(8192)).unwrap();
+    assert_eq!(
+        write(&lane, &[7; 4096]).unwrap(),
+        0,
+        "one byte of 4096 would not fit"
+    );
+    assert_eq!(write(&lane, &[7; 2192]).unwrap(), 2192);
+    assert_eq!(
+        read(&lane, 9000).unwrap(),
+        [&bytes[54_000..], &[7; 2192]].concat()
+    );
+}
+
+fn owned(parts: BorrowedParts<'_>) -> Parts {
+    let [memory, reader_bell, writer_bell, presence, read, write] =
+        parts.fds.map(|fd| fd.try_clone_to_owned().unwrap());
+    Parts {
+        size: parts.size,
+        wake: parts.wake,
+        memory,
+        reader_bell,
+        writer_bell,
+        presence,
+        stage: [read, write],
     }
 }

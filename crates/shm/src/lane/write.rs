@@ -2,8 +2,9 @@
 
 use standpipe_core::accounting::{Corrupted, WriteStep, queued_bytes, write_step};
 
-use super::{CHUNK_BYTES, Lane, LaneError, Mode, Side, Written};
+use super::{CHUNK_BYTES, Lane, LaneError, Side, Written};
 use crate::gather::Gather;
+use crate::memory::Ring;
 use crate::sync::Ordering;
 
 impl Lane {
@@ -25,7 +26,9 @@ impl Lane {
         let guard = self.lock(Side::Writer)?;
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
-        let outcome = self.write_locked(source, &mut tail, departures, kernel_has_bytes);
+        let outcome = self.current_ring().and_then(|ring| {
+            self.write_locked(ring, source, &mut tail, departures, kernel_has_bytes)
+        });
         let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
@@ -34,6 +37,7 @@ impl Lane {
 
     pub(super) fn write_locked(
         &self,
+        ring: &Ring,
         source: &mut Gather<'_>,
         tail: &mut u64,
         departures: u32,
@@ -41,13 +45,13 @@ impl Lane {
     ) -> Result<Written, LaneError> {
         while source.remaining_bytes() > 0 {
             if self.departures_seen_by(Side::Writer) != departures
-                || self.mode(Side::Writer).has(Mode::RETIRED)
+                || !self.mode(Side::Writer).is_open()
             {
                 return Ok(Written::Ask);
             }
             self.go_inside(*tail, &kernel_has_bytes);
-            match self.next_write_step(source, *tail)? {
-                WriteStep::Copy(bytes) => self.write_chunk(source, tail, bytes)?,
+            match self.next_write_step(ring, source, *tail)? {
+                WriteStep::Copy(bytes) => self.write_chunk(ring, source, tail, bytes)?,
                 WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),
             }
         }
@@ -56,10 +60,16 @@ impl Lane {
 
     /// The next step, by the `head` seen last if that allows all of it, else by the newest.
     #[inline]
-    fn next_write_step(&self, source: &Gather<'_>, tail: u64) -> Result<WriteStep, Corrupted> {
+    fn next_write_step(
+        &self,
+        ring: &Ring,
+        source: &Gather<'_>,
+        tail: u64,
+    ) -> Result<WriteStep, Corrupted> {
+        let capacity = ring.capacity_bytes();
         let seen_head = &self.header().writer.0.seen_head;
         let step_from = |head| {
-            let room = self.capacity() - queued_bytes(head, tail, self.capacity())?;
+            let room = capacity - queued_bytes(head, tail, capacity)?;
             Ok(write_step(source.total_bytes(), source.done_bytes(), room))
         };
         let least = source.remaining_bytes().min(CHUNK_BYTES);
@@ -78,20 +88,24 @@ impl Lane {
     #[inline]
     fn write_chunk(
         &self,
+        ring: &Ring,
         source: &mut Gather<'_>,
         tail: &mut u64,
         bytes: usize,
     ) -> Result<(), LaneError> {
         let bytes = bytes.min(CHUNK_BYTES);
-        if !self.written.covers(tail.wrapping_add(bytes as u64)) {
-            self.populate_inside(Side::Writer, *tail, tail.wrapping_add(bytes as u64))?;
+        if !ring.written.covers(tail.wrapping_add(bytes as u64)) {
+            self.populate_inside(ring, Side::Writer, *tail, tail.wrapping_add(bytes as u64))?;
         }
         let at = *tail;
+        let mut copied = Ok(());
         source.take(bytes, |offset, part| {
-            // SAFETY: `part` lies within the room that `next_write_step` found, at most a capacity,
-            // and we hold the write lock (invariants 1 and 3).
-            unsafe { self.memory.copy_in(at.wrapping_add(offset as u64), part) };
+            // SAFETY: `part` lies within the room that `next_write_step` found, and we hold the write
+            // lock (invariants 1 and 3).
+            let this = unsafe { ring.copy_in(at.wrapping_add(offset as u64), part) };
+            copied = copied.and(this);
         });
+        copied?;
         *tail = tail.wrapping_add(bytes as u64);
         self.publish_tail(at, *tail, source.remaining_bytes() > 0);
         Ok(())

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use standpipe_shm::lane::{Lane, Mode};
+use standpipe_shm::lane::Lane;
 use standpipe_shm::signals;
 use standpipe_shm::sync::Ordering;
 
@@ -59,6 +59,7 @@ pub fn as_last_reader(shared: &Shared, fd: BorrowedFd<'_>) -> io::Result<Moved> 
         Some(lane) if had_entered && shared.is_open_to_strangers() && !is_empty(lane) => {
             let _no_fork = registry::hold_forks();
             let pipe = kernel::reopen_for_writing(fd)?;
+            make_room(lane, pipe.as_fd());
             lane.empty_into(pipe.as_fd()).map(Moved::from)
         }
         _ => Ok(Moved::All),
@@ -74,22 +75,25 @@ pub fn as_last_writer(shared: &Shared, fd: BorrowedFd<'_>) {
         && matches!(kernel::is_broken(fd), Ok(false))
     {
         // A closing end has no way to report, and no reason to: readers of the lane find what stays.
+        make_room(lane, fd);
         let _ = signals::without_broken_pipe(|| lane.empty_into(fd));
     }
 }
 
-/// Somebody who may not know the lane will write to the pipe: behind what is written so far.
+/// Somebody who may not know the lane will write to the pipe: behind what is written so far. `stays` if
+/// there are other write ends, here or in other members: they stay outside from now on, so that what
+/// is written before and after the program's bytes keeps its place.
 ///
 /// # Errors
 /// When bytes are queued in the lane, and the kernel pipe could not be opened to move them there.
-pub fn to_writing_program(shared: &Arc<Shared>) -> io::Result<()> {
+pub fn to_writing_program(shared: &Arc<Shared>, stays: bool) -> io::Result<()> {
     shared.open_to_strangers();
     shared.writers.ask_next();
+    if stays {
+        shared.keep_writers_outside();
+    }
     match shared.lane() {
-        Some(lane) => {
-            lane.add_mode(Mode::UNAWARE_WRITERS);
-            empty_for_certain(shared, lane)
-        }
+        Some(lane) => empty_for_certain(shared, lane),
         None => Ok(()),
     }
 }
@@ -137,6 +141,7 @@ fn empty(shared: &Shared, lane: &Lane) -> io::Result<Moved> {
     // A child must not inherit the descriptor: it would keep the end of the stream from the readers.
     let live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
+    make_room(lane, pipe.as_fd());
     lane.empty_into(pipe.as_fd()).map(Moved::from)
 }
 
@@ -148,13 +153,23 @@ fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
     }
     let mut live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
-    let unread = kernel::unread_bytes(pipe.as_fd())?;
-    kernel::grow(pipe.as_fd(), lane.queued_bytes() + unread);
+    make_room(lane, pipe.as_fd());
     if !lane.empty_into(pipe.as_fd())? {
         registry::close_in_children(&mut live, &pipe);
         leave_to_thread(shared.clone(), pipe);
     }
     Ok(())
+}
+
+/// Has the kernel pipe hold what is queued in the lane as well, as far as the user's limits allow. What
+/// it holds already may be spread over all of its pages.
+fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
+    let held = match kernel::unread_bytes(pipe) {
+        Ok(0) => 0,
+        _ => kernel::capacity_bytes(pipe).unwrap_or(0),
+    };
+    let moving = lane.unread_bytes().unwrap_or(0);
+    kernel::grow(pipe, held + moving);
 }
 
 fn leave_to_thread(shared: Arc<Shared>, pipe: OwnedFd) {

@@ -12,6 +12,7 @@ use standpipe_shm::lane::Wake;
 pub use standpipe_shm::rendezvous::PipeId;
 use standpipe_shm::{fork, patience, pool};
 
+use super::capacity::Capacity;
 use super::leave;
 use super::shared::Shared;
 
@@ -47,9 +48,9 @@ fn live() -> MutexGuard<'static, Live> {
 }
 
 /// A pipe that was just made.
-pub fn add(id: PipeId, size: PipeSize, wake: Wake, is_open_to_strangers: bool) -> Arc<Shared> {
+pub fn add(id: PipeId, capacity: Capacity, wake: Wake, is_open_to_strangers: bool) -> Arc<Shared> {
     watch_forks();
-    let shared = Arc::new(Shared::new(id, size, wake, is_open_to_strangers));
+    let shared = Arc::new(Shared::new(id, capacity, wake, is_open_to_strangers));
     live().pipes.insert(id, Known::from(&shared));
     shared
 }
@@ -62,7 +63,9 @@ pub fn find_or_add(id: PipeId, size: impl FnOnce() -> PipeSize) -> Arc<Shared> {
         shared.open_to_strangers();
         return shared;
     }
-    let shared = Arc::new(Shared::new(id, size(), Wake::default(), true));
+    // What others made is as large as they want it.
+    let capacity = Capacity::new(size(), false);
+    let shared = Arc::new(Shared::new(id, capacity, Wake::default(), true));
     live.pipes.insert(id, Known::from(&shared));
     shared
 }

@@ -1,20 +1,25 @@
 //! What the ends of one pipe share within a process, above all its lane.
 
+use std::io;
 use std::sync::OnceLock;
+
+use rustix::io::Errno;
 
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Mode, Side, Wake};
 use standpipe_shm::patience::Patience;
-use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, full_fence};
 use standpipe_shm::{patience, pool};
 
+use super::capacity::Capacity;
 use super::meeting::Meetings;
 use super::registry::{self, PipeId};
+use crate::pipe::limits;
 
 /// One pipe, as this process knows it.
 pub struct Shared {
     pub(super) id: PipeId,
-    size: PipeSize,
+    pub(super) capacity: Capacity,
     wake: Wake,
     lane: OnceLock<Lane>,
     /// No lane is made or joined (any more).
@@ -23,6 +28,8 @@ pub struct Shared {
     is_met: AtomicBool,
     /// Processes that did not inherit the pipe's ends as objects may hold its descriptors.
     is_open_to_strangers: AtomicBool,
+    /// A program was handed a write end while others stayed.
+    has_unaware_writers: AtomicBool,
     /// This process is present as a reader of the lane.
     has_entered: AtomicBool,
     /// The lane is empty, and nothing will ever enter it again.
@@ -53,15 +60,16 @@ pub struct Locals {
 
 impl Shared {
     /// A pipe without a lane so far.
-    pub fn new(id: PipeId, size: PipeSize, wake: Wake, is_open_to_strangers: bool) -> Self {
+    pub fn new(id: PipeId, capacity: Capacity, wake: Wake, is_open_to_strangers: bool) -> Self {
         Self {
             id,
-            size,
+            capacity,
             wake,
             lane: OnceLock::new(),
             is_retired: AtomicBool::new(false),
             is_met: AtomicBool::new(false),
             is_open_to_strangers: AtomicBool::new(is_open_to_strangers),
+            has_unaware_writers: AtomicBool::new(false),
             has_entered: AtomicBool::new(false),
             is_lane_done: AtomicBool::new(false),
             meetings: Meetings::default(),
@@ -72,7 +80,7 @@ impl Shared {
 
     /// Capacity and segment.
     pub fn size(&self) -> PipeSize {
-        self.size
+        self.capacity.size()
     }
 
     /// The lane, if there is one.
@@ -90,20 +98,35 @@ impl Shared {
     #[cold]
     fn make_lane(&self) -> Option<&Lane> {
         if !self.is_retired() {
-            match pool::take(self.size, self.wake) {
+            match self.new_lane() {
                 // Another thread was faster: back with ours.
-                Ok(lane) => drop(self.lane.set(lane).map_err(pool::keep)),
+                Ok(lane) => drop(self.lane.set(lane).map_err(give_back)),
                 // Slower, never wrong.
                 Err(_) => self.is_retired.store(true, Ordering::Relaxed),
             }
+            // Pairs with the fence in `keep_writers_outside`: one of the two tells the lane.
+            full_fence();
+            self.tell_lane();
         }
         self.lane.get()
     }
 
+    fn new_lane(&self) -> io::Result<Lane> {
+        let size = self.size();
+        if !limits::take_lane(size.capacity_bytes()) {
+            return Err(Errno::NOMEM.into());
+        }
+        pool::take(size, self.wake).inspect_err(|_| limits::give_lane_back(size.capacity_bytes()))
+    }
+
     /// A lane that was handed over becomes this pipe's, unless it has one.
     pub fn join(&self, lane: Lane) {
-        if !self.is_retired() && self.lane.set(lane).is_ok() {
-            self.note_met();
+        if self.is_retired() || !limits::take_lane(lane.size().capacity_bytes()) {
+            return;
+        }
+        match self.lane.set(lane) {
+            Ok(()) => self.note_met(),
+            Err(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
         }
     }
 
@@ -135,6 +158,22 @@ impl Shared {
             let _ = lane.leave();
         }
         had_entered
+    }
+
+    /// A program writes: members that write use the kernel pipe from now on.
+    pub fn keep_writers_outside(&self) {
+        self.has_unaware_writers.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `make_lane`.
+        full_fence();
+        self.tell_lane();
+    }
+
+    fn tell_lane(&self) {
+        if let Some(lane) = self.lane.get()
+            && self.has_unaware_writers.load(Ordering::Relaxed)
+        {
+            lane.add_mode(Mode::UNAWARE_WRITERS);
+        }
     }
 
     /// Nothing enters a lane of this pipe any more.
@@ -236,10 +275,16 @@ impl Locals {
 impl Drop for Shared {
     fn drop(&mut self) {
         registry::remove(self);
-        if let Some(lane) = self.lane.take()
-            && !self.is_met()
-        {
-            pool::keep(lane);
+        match self.lane.take() {
+            Some(lane) if !self.is_met() => give_back(lane),
+            Some(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
+            None => {}
         }
     }
+}
+
+/// A lane that nobody else can reach.
+fn give_back(lane: Lane) {
+    limits::give_lane_back(lane.size().capacity_bytes());
+    pool::keep(lane);
 }

@@ -70,12 +70,12 @@ const LOOK_UP: Duration = Duration::from_secs(1);
 /// one, what it wants may fit without anybody ringing.
 const LOOK_UP_SMALL: Duration = Duration::from_millis(50);
 
-fn look_up(shared: &Shared, side: Side, wanted_bytes: usize) -> Option<Duration> {
+fn look_up(shared: &Shared, lane: &Lane, side: Side, wanted_bytes: usize) -> Option<Duration> {
     let is_small = side == Side::Writer && worth_waking_for_bytes(wanted_bytes) > wanted_bytes;
     if is_small {
         Some(LOOK_UP_SMALL)
     } else {
-        shared.is_met().then_some(LOOK_UP)
+        (shared.is_met() || shared.has_grown(lane)).then_some(LOOK_UP)
     }
 }
 
@@ -118,7 +118,7 @@ pub fn sleep(
             PollFlags::empty(),
         ));
     }
-    let look_up = look_up(&end.shared, side, wanted_bytes);
+    let look_up = look_up(&end.shared, lane, side, wanted_bytes);
     let slept = wait(&mut fds, shortest(left, look_up), restarts);
     if fds[0].revents().contains(PollFlags::IN) {
         seat.bell().silence();
@@ -127,7 +127,14 @@ pub fn sleep(
             seat.bell().ring();
         }
     }
-    if meeting.is_some() && !fds[2].revents().is_empty() {
+    let is_idle = side == Side::Reader && fds.iter().all(|fd| fd.revents().is_empty());
+    let is_met = meeting.is_some() && !fds[2].revents().is_empty();
+    drop(fds);
+    drop(seat);
+    if is_idle {
+        end.shared.note_idle(lane);
+    }
+    if is_met {
         end.shared.meetings.look(&end.shared, fd, end.role());
     }
     slept

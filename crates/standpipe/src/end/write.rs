@@ -6,7 +6,7 @@
 use std::io::{self, IoSlice};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use standpipe_shm::lane::{Gather, Lane, LaneError, Mode, Side, Written};
+use standpipe_shm::lane::{Gather, Lane, LaneError, Side, Written};
 use standpipe_shm::patience::AT_ONCE;
 use standpipe_shm::sync::Ordering;
 
@@ -89,17 +89,14 @@ impl End {
         let locals = &self.shared.writers;
         let mode = lane.mode(Side::Writer);
         let departures = lane.departures_seen_by(Side::Writer);
-        if departures != locals.departures_seen.load(Ordering::Relaxed)
-            || mode.has(Mode::UNAWARE_WRITERS)
-            || locals.is_time_to_ask()
-        {
+        if departures != locals.departures_seen.load(Ordering::Relaxed) || locals.is_time_to_ask() {
             locals.departures_seen.store(departures, Ordering::Relaxed);
             if self.ask(lane)? {
                 return Ok(Way::Broken);
             }
         }
         let is_lane_read = locals.is_lane_read.load(Ordering::Relaxed);
-        Ok(if is_lane_read && !mode.has(Mode::RETIRED) {
+        Ok(if is_lane_read && mode.is_open() {
             Way::Lane(departures)
         } else {
             Way::Kernel
@@ -242,6 +239,9 @@ impl End {
                 return Ok(None);
             }
             return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if self.shared.note_pressure(lane) {
+            return Ok(None);
         }
         // A write that has queued something is not restarted: it returns the count.
         let restarts = source.done_bytes() == 0;

@@ -9,6 +9,7 @@ use standpipe_shm::lane::Wake;
 
 use super::defaults::default_size;
 use super::ends::{ReadEnd, WriteEnd};
+use crate::end::capacity::Capacity;
 use crate::end::registry::{self, PipeId};
 use crate::end::{End, Role};
 
@@ -36,6 +37,7 @@ pub struct Builder {
     wake: Wake,
     nonblocking: bool,
     inherit: bool,
+    fixed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -111,6 +113,13 @@ impl Builder {
         self
     }
 
+    /// Whether the pipe keeps the default size. (Default: no. If its writers have to wait again and
+    /// again, it grows up to 1 MiB; once it is idle, it shrinks. A size that was asked for stays.)
+    pub fn fixed(mut self, yes: bool) -> Self {
+        self.fixed = yes;
+        self
+    }
+
     /// Makes the pipe.
     ///
     /// # Errors
@@ -121,7 +130,14 @@ impl Builder {
         flags.set(PipeFlags::CLOEXEC, !self.inherit);
         flags.set(PipeFlags::NONBLOCK, self.nonblocking);
         let (read_fd, write_fd) = pipe_with(flags)?;
-        let shared = registry::add(PipeId::of(read_fd.as_fd())?, size, self.wake, self.inherit);
+        let adapts = matches!(self.size, Size::Default) && !self.fixed;
+        let capacity = Capacity::new(size, adapts);
+        let shared = registry::add(
+            PipeId::of(read_fd.as_fd())?,
+            capacity,
+            self.wake,
+            self.inherit,
+        );
         if !has_capacity(&write_fd, size) {
             // What the kernel pipe can't hold goes through the lane from the beginning.
             shared.lane_or_make();

@@ -43,7 +43,8 @@ macro_rules! end {
             /// How many bytes the pipe holds.
             #[must_use]
             pub fn capacity_bytes(&self) -> usize {
-                self.size().capacity_bytes()
+                let capacity = self.0.capacity_bytes();
+                capacity.unwrap_or_else(|_| self.size().capacity_bytes())
             }
 
             /// After how many bytes of a transfer the peers are woken.

@@ -1,0 +1,141 @@
+//! The capacity of pipes: set, grown by itself, limited.
+
+use std::io::{ErrorKind, Read, Write};
+use std::thread;
+
+use standpipe::pipe::limits::{self, Limits};
+use standpipe::pipe::{Builder, ReadEnd, WriteEnd, pipe};
+
+/// Brings a pipe into its lane: a reader that waited, and a writer that noticed.
+fn into_the_lane(reader: &mut ReadEnd, writer: &mut WriteEnd) {
+    while writer.stats().bytes == 0 {
+        thread::scope(|scope| {
+            let read = scope.spawn(|| reader.read(&mut [0; 1]).unwrap());
+            writer.write_all(b"x").unwrap();
+            assert_eq!(read.join().unwrap(), 1);
+        });
+    }
+}
+
+fn fill(writer: &mut WriteEnd) -> usize {
+    writer.set_nonblocking(true).unwrap();
+    let mut total = 0;
+    loop {
+        match writer.write(&[7; 4096]) {
+            Ok(bytes) => total += bytes,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                writer.set_nonblocking(false).unwrap();
+                return total;
+            }
+        }
+    }
+}
+
+#[test]
+fn setting_rounds_keeps_what_is_queued_and_refuses_to_lose_any() {
+    for in_lane in [false, true] {
+        let (mut reader, mut writer) = pipe().unwrap();
+        if in_lane {
+            into_the_lane(&mut reader, &mut writer);
+        }
+        let end = writer.as_end();
+        assert_eq!(end.set_capacity_bytes(100_000).unwrap(), 131_072);
+        assert_eq!(reader.capacity_bytes(), 131_072);
+        assert_eq!(fill(&mut writer), 131_072);
+        let error = reader.as_end().set_capacity_bytes(65_536).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy, "{error}");
+        assert_eq!(writer.capacity_bytes(), 131_072, "in the lane: {in_lane}");
+        let mut half = vec![0; 65_536];
+        reader.read_exact(&mut half).unwrap();
+        assert_eq!(reader.as_end().set_capacity_bytes(65_536).unwrap(), 65_536);
+        reader.read_exact(&mut half).unwrap();
+        assert!(half.iter().all(|&byte| byte == 7));
+        assert_eq!(fill(&mut writer), 65_536, "in the lane: {in_lane}");
+        let error = reader.as_end().set_capacity_bytes((2 << 30) + 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn growing_wakes_a_writer_that_waits() {
+    let (mut reader, mut writer) = pipe().unwrap();
+    into_the_lane(&mut reader, &mut writer);
+    fill(&mut writer);
+    thread::scope(|scope| {
+        let write = scope.spawn(|| writer.write(&[8; 4096]).unwrap());
+        // Whether it sleeps already makes no difference to what has to happen.
+        reader.as_end().set_capacity_bytes(128 << 10).unwrap();
+        assert_eq!(write.join().unwrap(), 4096);
+    });
+}
+
+#[test]
+fn a_pipe_of_the_default_size_grows_under_pressure_and_others_do_not() {
+    for (builder, grows) in [
+        (Builder::new(), true),
+        (Builder::new().fixed(true), false),
+        (Builder::new().capacity_bytes(64 << 10), false),
+    ] {
+        let (mut reader, mut writer) = builder.build().unwrap();
+        into_the_lane(&mut reader, &mut writer);
+        let before = reader.capacity_bytes();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let bytes = vec![1; 256 << 10];
+                while writer.write_all(&bytes).is_ok() && writer.stats().sleeps < 3000 {}
+            });
+            let mut buffer = vec![0; 16 << 10];
+            let mut grown = false;
+            while reader.read(&mut buffer).unwrap() > 0 && !grown {
+                grown = reader.capacity_bytes() > before;
+            }
+            assert_eq!(grown, grows);
+            drop(reader);
+        });
+    }
+}
+
+/// Limits are of the process: one test for all.
+#[test]
+fn lanes_stay_within_the_limits_of_the_process() {
+    // In a process of its own, so that lanes of other tests do not count.
+    if std::env::var_os("STANDPIPE_TEST_LIMITS").is_none() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "lanes_stay_within_the_limits_of_the_process"])
+            .env("STANDPIPE_TEST_LIMITS", "1")
+            .env(limits::SOFT_LIMIT_ENV, "192K")
+            .env(limits::HARD_LIMIT_ENV, "256K")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    let limits = limits::limits();
+    assert_eq!((limits.soft_bytes, limits.hard_bytes), (192 << 10, 256 << 10));
+    let (mut reader, mut writer) = pipe().unwrap();
+    into_the_lane(&mut reader, &mut writer);
+    assert_eq!(limits::used_lane_bytes(), 64 << 10);
+    assert_eq!(writer.as_end().set_capacity_bytes(128 << 10).unwrap(), 128 << 10);
+    let error = writer.as_end().set_capacity_bytes(256 << 10).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    assert_eq!(limits::used_lane_bytes(), 128 << 10);
+    // Beyond the hard limit there is no lane, and the pipe works.
+    let (mut r, mut w) = Builder::new().capacity_bytes(256 << 10).build().unwrap();
+    w.write_all(b"by the kernel").unwrap();
+    let mut text = [0; 13];
+    r.read_exact(&mut text).unwrap();
+    assert_eq!((&text, w.stats().bytes), (b"by the kernel", 0));
+    drop((reader, writer));
+    assert_eq!(limits::used_lane_bytes(), 0);
+    limits::set_limits(Limits::NONE);
+}
+
+#[test]
+fn large_capacities_hold_what_they_say() {
+    let (mut reader, mut writer) = Builder::new().capacity_bytes(16 << 20).build().unwrap();
+    assert_eq!(fill(&mut writer), 16 << 20);
+    let mut all = vec![0; 16 << 20];
+    reader.read_exact(&mut all).unwrap();
+    assert!(all.iter().all(|&byte| byte == 7));
+}
