@@ -94,9 +94,7 @@ impl From<LaneError> for io::Error {
     fn from(error: LaneError) -> Self {
         let kind = match &error {
             LaneError::Corrupted(_) => io::ErrorKind::InvalidData,
-            LaneError::Lock(LockError::Reentered) => io::ErrorKind::Deadlock,
-            #[cfg(not(loom))]
-            LaneError::Lock(LockError::NoList) => io::ErrorKind::Unsupported,
+            LaneError::Lock(error) => error.kind(),
             LaneError::Memory(_) => io::ErrorKind::OutOfMemory,
         };
         Self::new(kind, error)
