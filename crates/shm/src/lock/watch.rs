@@ -105,3 +105,16 @@ fn is_nobody(tid: u32) -> bool {
     let tid = Pid::from_raw(tid.cast_signed());
     tid.is_none_or(|tid| test_kill_process(tid) == Err(Errno::SRCH))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_never_sleeps_is_timed_as_well() {
+        let lock = RobustLock::default();
+        let mut watch = Watch::new(&lock, Limit::For(Duration::ZERO));
+        let ends = (1..).find(|_| watch.look(false).is_err());
+        assert_eq!(ends, Some(MANY_LOOKS));
+    }
+}
