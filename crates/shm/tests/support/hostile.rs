@@ -38,7 +38,7 @@ pub struct Scene {
 impl Scene {
     /// A new lane with nothing in it.
     pub fn new() -> Self {
-        let size = PipeSize::new(2, 1).expect("a size");
+        let size = PipeSize::new(3, 1).expect("a size");
         let lane = Lane::new(size, Wake::PerSegment).expect("a lane");
         let [
             memory,
@@ -82,9 +82,7 @@ impl Scene {
         let bytes = value as usize % MOST_BYTES;
         let side = SIDES[usize::from(at) % 2];
         match what % 16 {
-            0..3 => self.scribble(at, value),
-            3..5 => self.nudge(at, value),
-            5 => self.scribble_half(at, value as u32),
+            what @ 0..6 => self.scribble(what, at, value),
             6..8 => self.write(bytes, (value >> 32) as u32 & 1 == 0),
             8..10 => self.read(bytes),
             10 => self.read_beside(value >> 8),
@@ -96,12 +94,20 @@ impl Scene {
         }
     }
 
-    fn scribble(&self, at: u16, word: u64) {
-        self.put(at & !7, &word.to_le_bytes());
+    /// One of the peer's steps, 0 to 5.
+    pub fn scribble(&self, what: u8, at: u16, value: u64) {
+        match what {
+            0 => self.put(at & !7, &value.to_le_bytes()),
+            1 => self.put(at & !3, &(value as u32).to_le_bytes()),
+            // Where positions wrap around.
+            2 => self.put(at & !7, &(value % (1 << 17)).wrapping_neg().to_le_bytes()),
+            _ => self.nudge(at, value),
+        }
     }
 
-    fn scribble_half(&self, at: u16, word: u32) {
-        self.put(at & !3, &word.to_le_bytes());
+    /// Makes the lane as good as new.
+    pub fn make_up(&self) {
+        self.put(0, &[0; HEADER_BYTES as usize]);
     }
 
     /// To a value that is close to what is there: the most convincing kind.
@@ -206,7 +212,7 @@ impl Scene {
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 if error.kind() == io::ErrorKind::InvalidData {
-                    self.put(0, &[0; HEADER_BYTES as usize]);
+                    self.make_up();
                 }
                 None
             }
