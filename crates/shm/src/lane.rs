@@ -108,9 +108,7 @@ impl From<LaneError> for io::Error {
     fn from(error: LaneError) -> Self {
         let kind = match &error {
             LaneError::Corrupted(_) => io::ErrorKind::InvalidData,
-            LaneError::Lock(LockError::Reentered) => io::ErrorKind::Deadlock,
-            #[cfg(not(loom))]
-            LaneError::Lock(LockError::NoList) => io::ErrorKind::Unsupported,
+            LaneError::Lock(error) => error.kind(),
             LaneError::Memory(_) => io::ErrorKind::OutOfMemory,
             LaneError::Ring(error) => error.kind(),
             LaneError::Busy { .. } => io::ErrorKind::ResourceBusy,

@@ -9,6 +9,11 @@
 //! write anywhere. Here the pointer that we need again is kept in the guard, on our own stack; the
 //! copy in shared memory is for the kernel's eyes only, which checks each word before touching it.
 //!
+//! A peer may scribble into the word at any time, so a word is not believed for ever: one that names a
+//! thread which does not exist is corrupt ([`LockError::Corrupted`]), since the kernel marks a dead
+//! owner's locks before it gives the thread's id back. One that names a living thread may be honest
+//! for however long that thread is stopped: whoever waits says how long that is worthwhile.
+//!
 //! Sharing the C library's list is sound because our sections nest: nothing else is linked or
 //! unlinked by this thread between taking and giving back, except by a signal handler, which is done
 //! before we go on.
@@ -16,26 +21,26 @@
 use std::io;
 use std::marker::PhantomData;
 use std::ptr;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
 use crate::patience;
-use crate::robust_list::{ThreadList, WORD_FROM_ENTRY, me};
+use crate::robust_list::{Me, ThreadList, WORD_FROM_ENTRY, me};
 use crate::signals;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use watch::{Limit, RECHECK, Watch};
 
 /// How long to spin for a lock before sleeping, in ticks: about two copies of 64 KiB, which is what
 /// a holder is usually busy with.
 const SPIN_TICKS: u64 = 20_000;
-
-/// How long to sleep before looking again, whatever happens: peers are to be told of a death within
-/// 100 milliseconds.
-const RECHECK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 40_000_000,
-};
 
 /// The bits of the word that hold the owner's thread id (`FUTEX_TID_MASK`).
 const OWNER: u32 = 0x3fff_ffff;
@@ -65,15 +70,71 @@ pub enum LockError {
     /// This thread was made without the C library, which registers a list of locks for each.
     #[error("this thread has no list of robust locks (made by a raw clone?)")]
     NoList,
+    /// A peer wrote nonsense into the lock's word.
+    #[error("lock word corrupted: {found:#010x}, expected 0 or the id of a thread that holds it")]
+    Corrupted {
+        /// What stood there.
+        found: u32,
+    },
+    /// Somebody held it for as long as we were willing to wait.
+    #[error("held by thread {owner}")]
+    Held {
+        /// The thread.
+        owner: u32,
+    },
+}
+
+impl LockError {
+    /// As it is for callers of a pipe.
+    pub fn kind(self) -> io::ErrorKind {
+        match self {
+            Self::Reentered => io::ErrorKind::Deadlock,
+            Self::NoList => io::ErrorKind::Unsupported,
+            Self::Corrupted { .. } => io::ErrorKind::InvalidData,
+            Self::Held { .. } => io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+impl From<LockError> for io::Error {
+    fn from(error: LockError) -> Self {
+        Self::new(error.kind(), error)
+    }
 }
 
 impl RobustLock {
     /// Takes the lock, from a dead owner too: [`Guard::owner_died`] says so.
     ///
     /// # Errors
-    /// [`LockError::Reentered`] if this thread holds it already.
+    /// [`LockError::Reentered`] if this thread holds it already, [`LockError::Corrupted`].
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_>, LockError> {
+        self.lock_within(Limit::While(&|| true))
+    }
+
+    /// Takes the lock as [`RobustLock::lock`] does. While a living thread keeps it, `is_worthwhile` is
+    /// asked once a second whether to go on.
+    ///
+    /// # Errors
+    /// As [`RobustLock::lock`]; [`LockError::Corrupted`] if it was not worthwhile any more.
+    #[allow(dead_code, reason = "for lanes that strangers share")]
+    #[inline]
+    pub fn lock_while(&self, is_worthwhile: impl Fn() -> bool) -> Result<Guard<'_>, LockError> {
+        self.lock_within(Limit::While(&is_worthwhile))
+    }
+
+    /// Takes the lock, waiting for `patience` at most (and the short spin that comes first).
+    ///
+    /// # Errors
+    /// As [`RobustLock::lock`]; [`LockError::Held`] if a living thread kept it for so long.
+    #[allow(dead_code, reason = "for lanes that strangers share")]
+    #[inline]
+    pub fn lock_for(&self, patience: Duration) -> Result<Guard<'_>, LockError> {
+        self.lock_within(Limit::For(patience))
+    }
+
+    #[inline]
+    fn lock_within(&self, limit: Limit<'_>) -> Result<Guard<'_>, LockError> {
         let me = me();
         if !me.list.is_there() {
             return Err(LockError::NoList);
@@ -88,7 +149,7 @@ impl RobustLock {
         let owner_died = if free {
             false
         } else {
-            match self.lock_contended(me.tid) {
+            match self.lock_contended(me, pending, limit) {
                 Ok(owner_died) => owner_died,
                 Err(error) => {
                     me.list.swap_pending(pending);
@@ -101,24 +162,38 @@ impl RobustLock {
 
     /// Takes a lock that is held, or whose owner died (then true).
     #[cold]
-    fn lock_contended(&self, tid: u32) -> Result<bool, LockError> {
+    fn lock_contended(&self, me: Me, pending: u64, limit: Limit<'_>) -> Result<bool, LockError> {
         self.spin_while_held();
-        let mut mine = tid;
+        let mut watch = Watch::new(self, limit);
+        let mut mine = me.tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
+            let mut time_is_up = false;
             match self.try_take(seen, mine) {
                 Attempt::Taken { owner_died } => return Ok(owner_died),
-                Attempt::Mine => return Err(LockError::Reentered),
+                Attempt::Mine => return Err(self.mine(me, pending, seen)),
                 Attempt::Changed => {}
                 Attempt::Held => {
                     if self.announce_waiter(seen) {
-                        // An error means that the word changed, a signal came, or the time is up.
-                        let _ = self.wait(seen | futex::WAITERS);
+                        // Another error means that the word changed, or that a signal came.
+                        let slept = self.wait(seen | futex::WAITERS, watch.nap());
+                        time_is_up = slept == Err(Errno::TIMEDOUT);
                         // Others may still wait: whoever slept takes the lock with the bit set.
-                        mine = tid | futex::WAITERS;
+                        mine = me.tid | futex::WAITERS;
                     }
                 }
             }
+            watch.look(time_is_up)?;
+        }
+    }
+
+    /// What it means that the word names this thread. If it took the lock, it was about to take or
+    /// give it back, or holds it as its innermost one, when the signal came whose handler we are in.
+    fn mine(&self, me: Me, pending: u64, found: u32) -> LockError {
+        if pending == self.entry() || me.list.first() == self.entry() {
+            LockError::Reentered
+        } else {
+            LockError::Corrupted { found }
         }
     }
 
@@ -127,7 +202,8 @@ impl RobustLock {
     /// [`RECHECK`]: the owner may be a stopped process.
     ///
     /// # Errors
-    /// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it.
+    /// `Interrupted` if a signal handler ran, unless the call `restarts` and the handler asks for it;
+    /// [`LockError::Reentered`], [`LockError::Corrupted`].
     pub fn lock_patiently(
         &self,
         restarts: bool,
@@ -135,10 +211,10 @@ impl RobustLock {
     ) -> io::Result<Option<Guard<'_>>> {
         let me = me();
         if !me.list.is_there() {
-            return Err(io::ErrorKind::Unsupported.into());
+            return Err(LockError::NoList.into());
         }
         let pending = me.list.swap_pending(self.entry());
-        let taken = self.take_patiently(me.tid, restarts, still_waits);
+        let taken = self.take_patiently(me, pending, restarts, still_waits);
         if let Ok(Some(owner_died)) = taken {
             return Ok(Some(Guard::link(self, me.list, pending, owner_died)));
         }
@@ -148,30 +224,39 @@ impl RobustLock {
 
     fn take_patiently(
         &self,
-        tid: u32,
+        me: Me,
+        pending: u64,
         restarts: bool,
         still_waits: impl Fn() -> bool,
     ) -> io::Result<Option<bool>> {
-        let mut mine = tid;
+        let mut watch = Watch::new(self, Limit::For(RECHECK));
+        let mut mine = me.tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
+            let mut time_is_up = false;
             match self.try_take(seen, mine) {
                 Attempt::Taken { owner_died } => return Ok(Some(owner_died)),
-                Attempt::Mine => return Err(io::ErrorKind::Deadlock.into()),
-                Attempt::Changed => continue,
-                Attempt::Held if !self.announce_waiter(seen) => continue,
-                Attempt::Held => {}
-            }
-            if !still_waits() {
-                return Ok(None);
-            }
-            match self.wait(seen | futex::WAITERS) {
-                Err(Errno::TIMEDOUT) => return Ok(None),
-                Err(Errno::INTR) if !(restarts && signals::all_restart()) => {
-                    return Err(io::ErrorKind::Interrupted.into());
+                Attempt::Mine => return Err(self.mine(me, pending, seen).into()),
+                Attempt::Changed => {}
+                Attempt::Held if !self.announce_waiter(seen) => {}
+                Attempt::Held => {
+                    if !still_waits() {
+                        return Ok(None);
+                    }
+                    match self.wait(seen | futex::WAITERS, watch.nap()) {
+                        Err(Errno::INTR) if !(restarts && signals::all_restart()) => {
+                            return Err(io::ErrorKind::Interrupted.into());
+                        }
+                        slept => time_is_up = slept == Err(Errno::TIMEDOUT),
+                    }
+                    // Others may still wait: whoever slept takes the lock with the bit set.
+                    mine = me.tid | futex::WAITERS;
                 }
-                // Others may still wait: whoever slept takes the lock with the bit set.
-                _ => mine = tid | futex::WAITERS,
+            }
+            match watch.look(time_is_up) {
+                Ok(()) => {}
+                Err(LockError::Held { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -199,12 +284,16 @@ impl RobustLock {
 
     /// Sleeps while the word is `word`, for a while at most: a waiter that was woken and killed
     /// before it could take the lock may have left us without the bit that says we wait.
-    fn wait(&self, word: u32) -> Result<(), Errno> {
+    fn wait(&self, word: u32, at_most: Duration) -> Result<(), Errno> {
+        let at_most = Timespec {
+            tv_sec: at_most.as_secs().cast_signed(),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
         futex::wait(
             self.word.as_futex(),
             futex::Flags::empty(),
             word,
-            Some(&RECHECK),
+            Some(&at_most),
         )
     }
 
@@ -319,65 +408,5 @@ impl Drop for Guard<'_> {
             self.wake_waiters();
         }
         self.list.swap_pending(self.pending);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::Memory;
-
-    #[test]
-    fn a_second_thread_waits_and_a_reentry_is_refused() {
-        let lock = RobustLock::default();
-        let guard = lock.lock().unwrap();
-        assert_eq!(lock.lock().err(), Some(LockError::Reentered));
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| lock.lock().unwrap().owner_died());
-            while lock.word.load(Ordering::Relaxed) & futex::WAITERS == 0 {
-                std::thread::yield_now();
-            }
-            drop(guard);
-            assert!(!other.join().unwrap());
-        });
-        assert_eq!(lock.word.load(Ordering::Relaxed) & OWNER, 0);
-    }
-
-    #[test]
-    fn many_threads_exclude_each_other() {
-        let lock = RobustLock::default();
-        let count = AtomicU64::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..20_000 {
-                        let _guard = lock.lock().unwrap();
-                        // not atomic on purpose: lost updates show up in the sum
-                        let n = count.load(Ordering::Relaxed);
-                        count.store(n + 1, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(count.load(Ordering::Relaxed), 80_000);
-    }
-
-    #[test]
-    fn the_death_of_the_owner_is_told_and_the_lock_taken_over() {
-        let memory = Memory::new(4096).unwrap();
-        let lock = &memory.header().writer.0.lock;
-        // SAFETY: the child calls nothing but our lock and _exit; no other thread's state matters.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            std::mem::forget(lock.lock());
-            // SAFETY: ends the child without running the parent's exit handlers.
-            unsafe { libc::_exit(0) };
-        }
-        // SAFETY: waits for our own child; a null status pointer is allowed.
-        assert_eq!(unsafe { libc::waitpid(child, ptr::null_mut(), 0) }, child);
-        let guard = lock.lock().unwrap();
-        assert!(guard.owner_died());
-        drop(guard);
-        assert!(!lock.lock().unwrap().owner_died());
     }
 }

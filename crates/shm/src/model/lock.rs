@@ -2,6 +2,7 @@
 
 use std::io;
 use std::mem::ManuallyDrop;
+use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex};
 
@@ -29,6 +30,12 @@ pub enum LockError {
     Reentered,
 }
 
+impl LockError {
+    pub fn kind(self) -> io::ErrorKind {
+        io::ErrorKind::Deadlock
+    }
+}
+
 impl RobustLock {
     pub fn lock(&self) -> Result<Guard<'_>, LockError> {
         let mut state = self.state.lock().unwrap();
@@ -41,6 +48,14 @@ impl RobustLock {
             lock: self,
             owner_died,
         })
+    }
+
+    pub fn lock_while(&self, _is_worthwhile: impl Fn() -> bool) -> Result<Guard<'_>, LockError> {
+        self.lock()
+    }
+
+    pub fn lock_for(&self, _patience: Duration) -> Result<Guard<'_>, LockError> {
+        self.lock()
     }
 
     pub fn lock_patiently(
