@@ -1,0 +1,232 @@
+//! Who takes part, and by which rules.
+
+use crate::world::{At, Byte, MAX, Party, Queue, Then, World};
+
+/// The protocol's rules. Each can be broken, to see that it is needed.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
+pub struct Rules {
+    /// Bytes that follow others in the kernel pipe are preceded by a mark.
+    pub marks: bool,
+    /// It is put before they are published.
+    pub marks_first: bool,
+    /// The mark is taken off before the kernel pipe is asked.
+    pub takes_off_first: bool,
+    /// That this is going on is noted.
+    pub notes_serving: bool,
+    /// Where a piece came from is noted before it is copied into the stage.
+    pub notes_staged: bool,
+    /// Whoever takes the read lock first finishes what is in the stage.
+    pub readers_finish_stage: bool,
+    /// A reader that leaves closes *presence* before it empties the lane.
+    pub closes_presence_first: bool,
+    /// ... and passes through the write lock.
+    pub passes_write_lock: bool,
+    /// Writers look for departures under the write lock.
+    pub looks_for_departures: bool,
+    /// `outside` is set under the write lock, as it is cleared.
+    pub sets_outside_locked: bool,
+    /// Whether there is something to empty is asked under the read lock.
+    pub asks_empty_locked: bool,
+    /// Who joins the lane and has written to the kernel pipe sets `outside`.
+    pub joiner_sets_outside: bool,
+}
+
+impl Rules {
+    pub const ALL: Self = Self {
+        marks: true,
+        marks_first: true,
+        takes_off_first: true,
+        notes_serving: true,
+        notes_staged: true,
+        readers_finish_stage: true,
+        closes_presence_first: true,
+        passes_write_lock: true,
+        looks_for_departures: true,
+        sets_outside_locked: true,
+        asks_empty_locked: true,
+        joiner_sets_outside: true,
+    };
+}
+
+/// Reads until the end of the stream.
+pub const TO_THE_END: u8 = u8::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Reads,
+    Writes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Member,
+    /// Becomes a member between two calls, or never.
+    Joins,
+    Unaware,
+}
+
+/// A participant's part.
+#[derive(Clone, Copy, Debug)]
+pub struct Role {
+    pub side: Side,
+    pub kind: Kind,
+    /// After so many it closes its end.
+    pub bytes: u8,
+    /// Or keeps it, and does nothing.
+    pub stays: bool,
+    /// Started by another.
+    pub is_child: bool,
+    /// Starts a program that inherits its end.
+    pub spawns: Option<Spawn>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Spawn {
+    pub child: usize,
+    /// After so many bytes.
+    pub after: u8,
+    /// Whether it keeps an end of its own.
+    pub keeps: bool,
+}
+
+impl Role {
+    pub const fn writer(bytes: u8) -> Self {
+        Self {
+            side: Side::Writes,
+            kind: Kind::Member,
+            bytes,
+            stays: false,
+            is_child: false,
+            spawns: None,
+        }
+    }
+
+    pub const fn reader() -> Self {
+        Self { side: Side::Reads, ..Self::writer(TO_THE_END) }
+    }
+
+    pub const fn unaware(mut self) -> Self {
+        self.kind = Kind::Unaware;
+        self
+    }
+
+    pub const fn joining(mut self) -> Self {
+        self.kind = Kind::Joins;
+        self
+    }
+
+    pub const fn child(mut self) -> Self {
+        self.is_child = true;
+        self
+    }
+
+    pub const fn staying(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+
+    /// Reads so many, then leaves.
+    pub const fn leaving_after(mut self, bytes: u8) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    pub const fn spawning(mut self, child: usize, after: u8, keeps: bool) -> Self {
+        self.spawns = Some(Spawn { child, after, keeps });
+        self
+    }
+}
+
+/// Write number `write` (from 0) of `writer` begins when `giver` has made `writes` of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Baton {
+    pub writer: usize,
+    pub write: u8,
+    pub giver: usize,
+    pub writes: u8,
+}
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub rules: Rules,
+    pub roles: Vec<Role>,
+    pub batons: Vec<Baton>,
+    pub deaths: u8,
+    pub kernel_capacity: u8,
+    pub lane_capacity: u8,
+    pub stage_capacity: u8,
+}
+
+impl Scenario {
+    pub fn new(roles: &[Role]) -> Self {
+        assert!(roles.len() <= MAX);
+        Self {
+            rules: Rules::ALL,
+            roles: roles.to_vec(),
+            batons: Vec::new(),
+            deaths: 0,
+            kernel_capacity: 2,
+            lane_capacity: 2,
+            stage_capacity: 1,
+        }
+    }
+
+    pub fn deaths(mut self, deaths: u8) -> Self {
+        self.deaths = deaths;
+        self
+    }
+
+    pub fn kernel_capacity(mut self, bytes: u8) -> Self {
+        self.kernel_capacity = bytes;
+        self
+    }
+
+    pub fn baton(mut self, writer: usize, write: u8, giver: usize, writes: u8) -> Self {
+        self.batons.push(Baton { writer, write, giver, writes });
+        self
+    }
+
+    pub fn breaking(mut self, break_rule: impl FnOnce(&mut Rules)) -> Self {
+        break_rule(&mut self.rules);
+        self
+    }
+
+    pub fn start(&self) -> World {
+        let party = |i: usize| {
+            let Some(role) = self.roles.get(i) else { return Party::GONE };
+            Party {
+                at: if role.is_child { At::Unborn } else { At::Idle },
+                has_read_end: role.side == Side::Reads && !role.is_child,
+                has_write_end: role.side == Side::Writes && !role.is_child,
+                is_member: role.kind == Kind::Member,
+                ..Party::GONE
+            }
+        };
+        World {
+            kernel: Queue::default(),
+            stage: Queue::default(),
+            lane: Queue::default(),
+            is_staged_from_head: true,
+            mark: None,
+            is_serving: false,
+            due: 0,
+            is_outside: true,
+            is_retired: false,
+            has_unaware_writers: false,
+            write_lock: None,
+            read_lock: None,
+            parties: std::array::from_fn(party),
+            deaths_left: self.deaths,
+            taken: [0; MAX],
+            last_member_was_killed: false,
+        }
+    }
+
+    /// What may come before the byte, and was promised to.
+    pub fn givers(&self, byte: Byte) -> impl Iterator<Item = &Baton> {
+        self.batons
+            .iter()
+            .filter(move |b| b.writer == usize::from(byte.writer) && b.write == byte.seq)
+    }
+}
