@@ -11,6 +11,7 @@ pub mod pipe;
 pub mod pipeflex;
 pub mod run;
 pub mod small;
+pub mod stage;
 
 /// How much time to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Pace {
 }
 
 /// Name and description of each suite, in the order in which they are listed and reported.
-pub const ALL: [(&str, &str); 9] = [
+pub const ALL: [(&str, &str); 10] = [
     (
         "pipe",
         "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
@@ -54,6 +55,10 @@ pub const ALL: [(&str, &str); 9] = [
     (
         "create",
         "making and closing a pipe, with 1 KiB carried and idle",
+    ),
+    (
+        "stage",
+        "cat | X | cat: standpipe buffer against pv and mbuffer",
     ),
     (
         "run",
