@@ -61,6 +61,52 @@ fn every_byte_passes_between_pipes_and_files() {
     }
 }
 
+/// Two neighbours that both speak standpipe find each other, and no byte is lost on the move.
+#[test]
+fn between_neighbours_that_know_it_bytes_take_the_lane() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = numbered_bytes(32 << 20);
+    fs::write(folder.path().join("in"), &bytes).expect("written");
+    let start = |arguments: &[&str], input: Stdio| {
+        let mut command = standpipe();
+        command
+            .arg("buffer")
+            .args(arguments)
+            .current_dir(folder.path());
+        command
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts")
+    };
+    let mut first = start(&["-m", "1M", "in"], Stdio::null());
+    let mut second = start(
+        &["--json=second"],
+        first.stdout.take().expect("a pipe").into(),
+    );
+    let mut third = start(
+        &["--json=third", "-m", "64K"],
+        second.stdout.take().expect("a pipe").into(),
+    );
+    let mut received = Vec::new();
+    third
+        .stdout
+        .take()
+        .expect("a pipe")
+        .read_to_end(&mut received)
+        .expect("read");
+    for child in [&mut first, &mut second, &mut third] {
+        assert!(child.wait().expect("ends").success());
+    }
+    assert!(received == bytes, "{} bytes", received.len());
+    for name in ["second", "third"] {
+        let summary = fs::read(folder.path().join(name)).expect("a file");
+        let summary: Value = serde_json::from_slice(&summary).expect("valid JSON");
+        let lane_bytes = summary["lane_bytes_read"].as_u64().expect("a number");
+        assert!(lane_bytes > 16 << 20, "{name}: {summary}");
+    }
+}
+
 #[test]
 fn inputs_are_read_in_their_order() {
     let folder = tempfile::tempdir().expect("a folder");

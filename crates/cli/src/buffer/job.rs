@@ -1,7 +1,6 @@
 //! One run of `buffer`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -82,7 +81,12 @@ impl Job<'_> {
         };
         let output = outputs.first();
         for file in self.args.files() {
-            match Input::open(file).and_then(|input| pass(&input, output, &mut valve)) {
+            let passed = Input::open(file).and_then(|input| {
+                let passed = pass(&input, output, &mut valve);
+                self.meter.add_lane_bytes(input.lane_bytes(), 0);
+                passed
+            });
+            match passed {
                 Ok(()) => {}
                 Err(trouble) if trouble.is_closed_pipe() => {
                     outcome.unwanted = true;
@@ -97,6 +101,7 @@ impl Job<'_> {
                 }
             }
         }
+        self.meter.add_lane_bytes(0, output.lane_bytes());
         outcome
     }
 
@@ -105,6 +110,7 @@ impl Job<'_> {
         thread::scope(|scope| {
             let reader = scope.spawn(|| self.fill(reservoir));
             self.empty(reservoir, &mut outputs);
+            self.meter.add_lane_bytes(0, outputs.lane_bytes());
             let mut outcome = Outcome {
                 unwanted: outputs.unwanted(),
                 ..Outcome::default()
@@ -133,7 +139,12 @@ impl Job<'_> {
             .collect();
         let mut failed = false;
         for file in self.args.files() {
-            if let Err(trouble) = fill_from(file, reservoir, &mut sums) {
+            let filled = Input::open(file).and_then(|input| {
+                let filled = fill_from(&input, reservoir, &mut sums);
+                self.meter.add_lane_bytes(input.lane_bytes(), 0);
+                filled
+            });
+            if let Err(trouble) = filled {
                 self.complain(&trouble);
                 failed = true;
             }
@@ -179,13 +190,15 @@ impl Job<'_> {
 
     fn summary(&self, outcome: Outcome) -> Summary {
         let seconds = self.meter.started.elapsed().as_secs_f64();
-        let bytes = self.meter.bytes();
+        let counts = self.meter.counts();
         let seen = |r: &Reservoir| ReservoirSummary::new(r.capacity_bytes(), r.waits());
         Summary {
             name: self.args.name.clone(),
-            bytes,
+            bytes: counts.bytes,
             seconds,
-            bytes_per_s: bytes as f64 / seconds,
+            bytes_per_s: counts.bytes as f64 / seconds,
+            lane_bytes_read: counts.lane_bytes_read,
+            lane_bytes_written: counts.lane_bytes_written,
             reservoir: self.reservoir.as_ref().map(seen),
             complete: !outcome.failed && !outcome.unwanted,
             checksums: outcome.checksums,
@@ -210,8 +223,7 @@ impl Job<'_> {
     }
 }
 
-fn fill_from(file: &Path, reservoir: &Reservoir, sums: &mut [Checksum]) -> Result<(), Trouble> {
-    let input = Input::open(file)?;
+fn fill_from(input: &Input, reservoir: &Reservoir, sums: &mut [Checksum]) -> Result<(), Trouble> {
     while let Some(mut block) = reservoir.empty_block() {
         let length = match input.read(block.memory()) {
             Ok(length @ 1..) => length,

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -18,24 +18,44 @@ const NOW: Duration = Duration::from_secs(2);
 /// Counts what passes.
 #[derive(Debug)]
 pub struct Meter {
-    bytes: Mutex<u64>,
+    counts: Mutex<Counts>,
     pub started: Instant,
+}
+
+/// What passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub bytes: u64,
+    /// What of it came through lanes.
+    pub lane_bytes_read: u64,
+    /// What of it left through lanes.
+    pub lane_bytes_written: u64,
 }
 
 impl Meter {
     pub fn new() -> Self {
         Self {
-            bytes: Mutex::new(0),
+            counts: Mutex::default(),
             started: Instant::now(),
         }
     }
 
     pub fn add(&self, bytes: usize) {
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) += bytes as u64;
+        self.lock().bytes += bytes as u64;
     }
 
-    pub fn bytes(&self) -> u64 {
-        *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn add_lane_bytes(&self, read: u64, written: u64) {
+        let mut counts = self.lock();
+        counts.lane_bytes_read += read;
+        counts.lane_bytes_written += written;
+    }
+
+    pub fn counts(&self) -> Counts {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +113,7 @@ impl Progress {
 
     /// `history`: when how much had passed, for so long as that is "now".
     fn draw(&self, meter: &Meter, history: &mut Vec<(Instant, u64)>, level: Option<f64>) {
-        let (now, bytes) = (Instant::now(), meter.bytes());
+        let (now, bytes) = (Instant::now(), meter.counts().bytes);
         history.retain(|(then, _)| now.duration_since(*then) <= NOW);
         history.push((now, bytes));
         let (then, before) = history[0];

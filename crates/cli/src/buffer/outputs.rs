@@ -47,6 +47,11 @@ impl Outputs {
         });
     }
 
+    /// What left through lanes.
+    pub fn lane_bytes(&self) -> u64 {
+        self.live.iter().map(Output::lane_bytes).sum()
+    }
+
     pub fn any_left(&self) -> bool {
         !self.live.is_empty()
     }

@@ -18,6 +18,9 @@ pub struct Summary {
     /// Absent where bytes went from pipe to pipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservoir: Option<ReservoirSummary>,
+    /// What came through the lane of a neighbour that speaks standpipe, and what left through one.
+    pub lane_bytes_read: u64,
+    pub lane_bytes_written: u64,
     pub checksums: BTreeMap<&'static str, String>,
     /// Whether every output got everything.
     pub complete: bool,

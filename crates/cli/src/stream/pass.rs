@@ -8,7 +8,7 @@ use rustix::pipe::{SpliceFlags, splice};
 use super::{Input, Output, Trouble};
 
 /// Copied before anything is spliced: a neighbour that speaks standpipe shows itself meanwhile.
-const FIRST_BYTES: usize = 256 << 10;
+const FIRST_BYTES: usize = 4 << 20;
 
 /// Copied at a time. Both copies of it should find it in the processor's second-level cache.
 const COPY_BYTES: usize = 128 << 10;
@@ -35,20 +35,37 @@ pub struct Unwatched;
 impl Watch for Unwatched {}
 
 /// Moves everything, by the cheapest way there is.
+///
+/// A lane that brings the bytes is the best source there is. Without one, pages are moved from the
+/// kernel's pipe or file to the kernel's pipe: even where the reader has a lane, being given a page
+/// is cheaper for both sides than a copy.
 pub fn pass(input: &Input, output: &Output, watch: &mut impl Watch) -> Result<(), Trouble> {
     let mut buffer = vec![0; COPY_BYTES];
-    let mut left = FIRST_BYTES;
-    while left > 0 {
-        match copy(input, output, watch, &mut buffer)? {
-            0 => return Ok(()),
-            count => left = left.saturating_sub(count),
-        }
+    if input.is_pipe() && !copy_first(input, output, watch, &mut buffer)? {
+        return Ok(());
     }
     if may_splice(input, output)? && splice_all(input, output, watch)? {
         return Ok(());
     }
     while copy(input, output, watch, &mut buffer)? > 0 {}
     Ok(())
+}
+
+/// Copies the beginning, or until there is a lane; `false` if that was all.
+fn copy_first(
+    input: &Input,
+    output: &Output,
+    watch: &mut impl Watch,
+    buffer: &mut [u8],
+) -> Result<bool, Trouble> {
+    let mut left = FIRST_BYTES;
+    while left > 0 && input.lane_bytes() == 0 {
+        match copy(input, output, watch, buffer)? {
+            0 => return Ok(false),
+            count => left = left.saturating_sub(count),
+        }
+    }
+    Ok(true)
 }
 
 /// One piece; how long it was.
@@ -65,15 +82,14 @@ fn copy(
     Ok(count)
 }
 
-/// Whether one of the sides is a pipe, as splice(2) wants it.
+/// Whether one of the sides is a pipe, as splice(2) wants it, and no lane is in the way.
 fn may_splice(input: &Input, output: &Output) -> Result<bool, Trouble> {
-    let from_pipe = input
-        .prepare_to_splice()
-        .map_err(|error| input.trouble(error))?;
-    let to_pipe = output
-        .prepare_to_splice()
-        .map_err(|error| output.trouble(error))?;
-    Ok(from_pipe || to_pipe)
+    if input.lane_bytes() > 0 || !(input.is_pipe() || output.is_pipe()) {
+        return Ok(false);
+    }
+    input.use_kernel().map_err(|error| input.trouble(error))?;
+    output.use_kernel().map_err(|error| output.trouble(error))?;
+    Ok(true)
 }
 
 /// Splices until the end; `false` if it has to be copied from here on.

@@ -91,9 +91,19 @@ impl Input {
         Trouble::Input(self.name.clone(), error)
     }
 
-    /// Makes it the best of partners for splice(2); says whether it is a pipe.
-    pub fn prepare_to_splice(&self) -> io::Result<bool> {
-        self.port.prepare_to_splice()
+    /// Whether it is a pipe or FIFO.
+    pub fn is_pipe(&self) -> bool {
+        self.port.is_pipe()
+    }
+
+    /// How many bytes its readers got through the lane.
+    pub fn lane_bytes(&self) -> u64 {
+        self.port.lane_bytes()
+    }
+
+    /// From now on, the descriptor may be used without standpipe.
+    pub fn use_kernel(&self) -> io::Result<()> {
+        self.port.use_kernel()
     }
 
     /// Waits until there is something to read, though the descriptor is non-blocking.
@@ -157,14 +167,19 @@ impl Output {
         Trouble::Output(self.name.clone(), error)
     }
 
-    /// Makes it the best of partners for splice(2); says whether it is a pipe.
-    pub fn prepare_to_splice(&self) -> io::Result<bool> {
-        self.port.prepare_to_splice()
-    }
-
     /// Whether it is a pipe or FIFO.
     pub fn is_pipe(&self) -> bool {
-        matches!(self.port, Port::Pipe(_))
+        self.port.is_pipe()
+    }
+
+    /// How many bytes its writers sent through the lane.
+    pub fn lane_bytes(&self) -> u64 {
+        self.port.lane_bytes()
+    }
+
+    /// From now on, the descriptor may be used without standpipe.
+    pub fn use_kernel(&self) -> io::Result<()> {
+        self.port.use_kernel()
     }
 
     /// Waits until there is room to write, though the descriptor is non-blocking.
@@ -184,10 +199,21 @@ impl Port {
         }
     }
 
-    fn prepare_to_splice(&self) -> io::Result<bool> {
+    fn is_pipe(&self) -> bool {
+        matches!(self, Self::Pipe(_))
+    }
+
+    fn lane_bytes(&self) -> u64 {
         match self {
-            Self::Pipe(end) => end.use_kernel().map(|()| true),
-            Self::Other(_) => Ok(false),
+            Self::Pipe(end) => end.stats().bytes,
+            Self::Other(_) => 0,
+        }
+    }
+
+    fn use_kernel(&self) -> io::Result<()> {
+        match self {
+            Self::Pipe(end) => end.use_kernel(),
+            Self::Other(_) => Ok(()),
         }
     }
 
