@@ -5,6 +5,7 @@
 
 pub mod bw;
 pub mod create;
+pub mod fifo;
 pub mod grep;
 pub mod latency;
 pub mod pipe;
@@ -23,7 +24,7 @@ pub enum Pace {
 }
 
 /// Name and description of each suite, in the order in which they are listed and reported.
-pub const ALL: [(&str, &str); 10] = [
+pub const ALL: [(&str, &str); 11] = [
     (
         "pipe",
         "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
@@ -55,6 +56,10 @@ pub const ALL: [(&str, &str); 10] = [
     (
         "create",
         "making and closing a pipe, with 1 KiB carried and idle",
+    ),
+    (
+        "fifo",
+        "1000 chunks of 64 bytes to 64 KiB through a FIFO between strangers; opening and closing",
     ),
     (
         "stage",
