@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 standpipe=target/release/standpipe
 results=target/bench
 mkdir -p "$results"
-for suite in pipe bw pipeflex grep small latency create run; do
+for suite in pipe bw pipeflex grep small latency create fifo stage run; do
     "$standpipe" bench "$suite" "$@" --json "$results/$suite.json"
 done
 "$standpipe" bench pipe --memory-pressure "$@" --json "$results/pipe-memory-pressure.json"

@@ -36,6 +36,10 @@ pub(crate) enum Command {
     Latency(Options),
     /// Making and closing a pipe, with 1 KiB carried and idle
     Create(Options),
+    /// 1000 chunks of 64 bytes to 64 KiB through a FIFO between strangers; opening and closing
+    Fifo(Options),
+    /// `cat | X | cat`, X being `standpipe buffer`, pv and mbuffer
+    Stage(Options),
     /// Ten pipelines of ordinary programs, `sh -c` against `standpipe run`
     Run(Options),
     /// All of the above, one after the other

@@ -12,7 +12,9 @@ use crate::measure::{Effort, Round, measure, progress_bar};
 use crate::noise::Ticks;
 use crate::pressure::Pressure;
 use crate::record::{Record, read_json, write_json};
-use crate::suites::{self, Pace, bw, create, grep, latency, pipe, pipeflex, run, small};
+use crate::suites::{
+    self, Pace, bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage,
+};
 use crate::{processors, report, table};
 
 /// Of the 40 seconds that `--quick` promises: the rest is for the last round's fewest runs.
@@ -45,6 +47,8 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Command::Small(options) => bench(&["small"], &options, None)?,
         Command::Latency(options) => bench(&["latency"], &options, None)?,
         Command::Create(options) => bench(&["create"], &options, None)?,
+        Command::Fifo(options) => bench(&["fifo"], &options, None)?,
+        Command::Stage(options) => bench(&["stage"], &options, None)?,
         Command::Run(options) => bench(&["run"], &options, None)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -129,6 +133,8 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
         "small" => session.run(small::Plan::new(pace).rounds()),
         "latency" => session.run(latency::Plan::new(pace, processors::allowed()?.len()).rounds()),
         "create" => session.run(create::Plan::new(pace).rounds()),
+        "fifo" => session.run(fifo::Plan::new(pace)?.rounds()),
+        "stage" => session.run(stage::Plan::new(pace, standpipe()?, stage::installed()?)?.rounds()),
         "run" => session.run(run::Plan::new(run::Sizes::new(pace), standpipe()?)?.rounds()),
         _ => anyhow::bail!("no suite {name:?}"),
     }

@@ -1,9 +1,14 @@
 //! The pipes under test, behind one face, so that each benchmark is written once.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use anyhow::{Context, ensure};
+use rustix::fs::{Mode, OFlags};
+use standpipe::end::End;
+use standpipe::fifo;
 use standpipe::pipe::{self, Wake};
 
 use crate::record::Engine;
@@ -71,6 +76,52 @@ impl Kind {
     }
 }
 
+/// The two ends of a FIFO.
+impl Kind {
+    /// Opens the FIFO at `path` to read, when there is somebody who writes.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_source(self, path: &Path) -> io::Result<Source> {
+        match self {
+            Self::Kernel => File::open(path).map(|file| Source::Kernel(file.into())),
+            Self::Standpipe(_) => fifo::open_read(path).map(Source::Fifo),
+        }
+    }
+
+    /// Opens it to write, when there is somebody who reads.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_sink(self, path: &Path) -> io::Result<Sink> {
+        match self {
+            Self::Kernel => {
+                let file = File::options().write(true).open(path)?;
+                Ok(Sink::Kernel(file.into()))
+            }
+            Self::Standpipe(_) => fifo::open_write(path).map(Sink::Fifo),
+        }
+    }
+
+    /// Opens it in one process: first to read, without waiting for anybody, then to write.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_fifo(self, path: &Path) -> anyhow::Result<(Source, Sink)> {
+        let source = match self {
+            Self::Kernel => {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let fd = rustix::fs::open(path, flags, Mode::empty())?;
+                Source::Kernel(fd)
+            }
+            Self::Standpipe(_) => {
+                Source::Fifo(fifo::Options::new().nonblocking(true).open_read(path)?)
+            }
+        };
+        Ok((source, self.open_sink(path)?))
+    }
+}
+
 /// A pipe of the kernel, set to `capacity_bytes` (`fcntl(2)`, `F_SETPIPE_SZ`).
 fn kernel_pipe(capacity_bytes: Option<usize>) -> anyhow::Result<(Source, Sink)> {
     let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
@@ -89,6 +140,8 @@ pub enum Source {
     Kernel(OwnedFd),
     /// Of one of ours.
     Standpipe(pipe::ReadEnd),
+    /// Of a FIFO, opened by us.
+    Fifo(End),
 }
 
 /// The end to write to.
@@ -98,6 +151,8 @@ pub enum Sink {
     Kernel(OwnedFd),
     /// Of one of ours.
     Standpipe(pipe::WriteEnd),
+    /// Of a FIFO, opened by us.
+    Fifo(End),
 }
 
 impl Source {
@@ -109,6 +164,7 @@ impl Source {
         match self {
             Self::Kernel(fd) => Ok(rustix::pipe::fcntl_getpipe_size(fd)?),
             Self::Standpipe(end) => Ok(end.capacity_bytes()),
+            Self::Fifo(end) => end.capacity_bytes(),
         }
     }
 
@@ -134,6 +190,7 @@ impl io::Read for Source {
         match self {
             Self::Kernel(fd) => Ok(rustix::io::read(&*fd, buf)?),
             Self::Standpipe(end) => end.read(buf),
+            Self::Fifo(end) => (&*end).read(buf),
         }
     }
 }
@@ -144,6 +201,7 @@ impl Write for Sink {
         match self {
             Self::Kernel(fd) => Ok(rustix::io::write(&*fd, buf)?),
             Self::Standpipe(end) => end.write(buf),
+            Self::Fifo(end) => (&*end).write(buf),
         }
     }
 

@@ -17,6 +17,10 @@ pub enum Engine {
     Standpipe,
     /// The plain shell, `sh -c`.
     Shell,
+    /// `pv` in the middle of a pipeline.
+    Pv,
+    /// `mbuffer` there.
+    Mbuffer,
 }
 
 impl fmt::Display for Engine {
@@ -25,6 +29,8 @@ impl fmt::Display for Engine {
             Self::Kernel => "kernel",
             Self::Standpipe => "standpipe",
             Self::Shell => "shell",
+            Self::Pv => "pv",
+            Self::Mbuffer => "mbuffer",
         })
     }
 }
@@ -168,7 +174,13 @@ mod tests {
 
     #[test]
     fn names_in_json_are_the_names_shown() {
-        for engine in [Engine::Kernel, Engine::Standpipe, Engine::Shell] {
+        for engine in [
+            Engine::Kernel,
+            Engine::Standpipe,
+            Engine::Shell,
+            Engine::Pv,
+            Engine::Mbuffer,
+        ] {
             assert_eq!(serde_json::to_value(engine).unwrap(), engine.to_string());
         }
         for metric in [

@@ -66,9 +66,7 @@ pub fn means(pairs: &[Pair<'_>]) -> Vec<(Metric, f64)> {
 #[must_use]
 pub fn render(records: &[Record]) -> String {
     let pairs = pairs(records);
-    let rival = pairs
-        .first()
-        .map_or(Engine::Kernel, |pair| pair.rival.engine);
+    let rival = rival_of_all(&pairs);
     let mut table = Table::new();
     let line = LineStyle::none().fill('─').junction('─');
     table.load_style(TableStyle::new().header_separator(line).bottom_border(line));
@@ -76,7 +74,7 @@ pub fn render(records: &[Record]) -> String {
         [
             "case",
             "metric",
-            &rival.to_string(),
+            &rival,
             "(min..max)",
             "standpipe",
             "(min..max)",
@@ -124,6 +122,17 @@ pub fn render(records: &[Record]) -> String {
     }
     let suite = records.first().map_or("", |record| record.suite.as_str());
     format!("{suite} (medians; ratio: how many times better than the {rival}, run by run)\n{table}")
+}
+
+/// The rival's name; several have none in common.
+fn rival_of_all(pairs: &[Pair<'_>]) -> String {
+    let mut engines = pairs.iter().map(|pair| pair.rival.engine);
+    let first = engines.next().unwrap_or(Engine::Kernel);
+    if engines.all(|engine| engine == first) {
+        first.to_string()
+    } else {
+        "rival".to_owned()
+    }
 }
 
 /// Names to the left, figures to the right.

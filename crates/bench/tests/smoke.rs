@@ -17,7 +17,7 @@ use standpipe_bench::family::Family;
 use standpipe_bench::measure::{Effort, Round, measure};
 use standpipe_bench::pressure::Pressure;
 use standpipe_bench::record::{Engine, Metric, Record};
-use standpipe_bench::suites::{bw, create, grep, latency, pipe, pipeflex, run, small};
+use standpipe_bench::suites::{bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage};
 
 type Test = fn() -> anyhow::Result<()>;
 
@@ -28,7 +28,7 @@ fn main() {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests: [(&str, Test); 13] = [
+    let tests: [(&str, Test); 16] = [
         ("pipe", pipe_suite),
         ("bw", bw_suite),
         ("pipeflex", pipeflex_suite),
@@ -36,6 +36,9 @@ fn main() {
         ("latency", latency_suite),
         ("create", create_suite),
         ("grep", grep_suite),
+        ("fifo", fifo_suite),
+        ("stage", stage_suite),
+        ("stage_that_damages_its_bytes", damaged_stage),
         ("run", run_suite),
         ("run_with_a_runner_that_damages_its_output", damaged_run),
         ("memory_pressure_ends_with_its_guard", pressure),
@@ -234,6 +237,83 @@ fn run_suite() -> anyhow::Result<()> {
         .map(|pair| pair[0])
         .collect::<Vec<_>>();
     expect(&records, Engine::Shell, &cases, &[Metric::WallS])
+}
+
+fn fifo_suite() -> anyhow::Result<()> {
+    let plan = fifo::Plan::of(2, BRIEF)?;
+    let records = once(plan.rounds())?;
+    let (openings, streams): (Vec<_>, Vec<_>) = records
+        .into_iter()
+        .partition(|record| record.case.starts_with("open"));
+    expect(
+        &openings,
+        Engine::Kernel,
+        &["open-close", "open-1kib"],
+        &[Metric::AvgNs],
+    )?;
+    let names = fifo::SIZES.map(|(name, _)| name.to_owned());
+    let cold = names.clone().map(|name| format!("cold-{name}"));
+    let cases = names
+        .iter()
+        .chain(&cold)
+        .map(String::as_str)
+        .collect::<Vec<_>>();
+    expect(
+        &streams,
+        Engine::Kernel,
+        &cases,
+        &[Metric::MbPerS, Metric::AvgNs],
+    )
+}
+
+fn stage_plan(dir: &Path, ours: &str) -> anyhow::Result<stage::Plan> {
+    let rivals = vec![
+        stage::Rival {
+            engine: Engine::Pv,
+            case: "pv",
+            stage: "cat",
+        },
+        stage::Rival {
+            engine: Engine::Mbuffer,
+            case: "mbuffer",
+            stage: "cat",
+        },
+    ];
+    let script =
+        format!("[ \"$1\" = cat ] && exec \"$@\"; [ \"$*\" = 'buffer --quiet' ] && {ours}");
+    stage::Plan::of(500_000, runner(dir, &script)?, rivals)
+}
+
+fn stage_suite() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plan = stage_plan(dir.path(), "exec cat")?;
+    let records = once(plan.rounds())?;
+    let metrics = [Metric::MbPerS, Metric::WallS];
+    for (rival, cases) in [
+        (Engine::Pv, &["pv", "own-cats"][..]),
+        (Engine::Mbuffer, &["mbuffer"]),
+    ] {
+        let of = |record: &&Record| cases.contains(&record.case.as_str());
+        expect(
+            &records.iter().filter(of).cloned().collect::<Vec<_>>(),
+            rival,
+            cases,
+            &metrics,
+        )?;
+    }
+    Ok(())
+}
+
+fn damaged_stage() -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let plan = stage_plan(dir.path(), "exec tr a b")?;
+    let error = once(plan.rounds()).err().context("damage went unseen")?;
+    let error = format!("{error:#}");
+    ensure!(
+        error.contains("CRC-32") && error.contains("standpipe"),
+        "{error}"
+    );
+    Ok(())
 }
 
 fn damaged_run() -> anyhow::Result<()> {

@@ -4,10 +4,14 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod buffer;
+mod cat;
 mod ctl;
+mod json;
 mod pages;
 mod run;
 mod settings;
+mod stream;
 mod units;
 
 /// Pipes over shared memory: run pipelines faster and see where they are stuck.
@@ -21,6 +25,8 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::RunArgs),
+    Cat(cat::CatArgs),
+    Buffer(buffer::BufferArgs),
     Ctl(ctl::CtlArgs),
     Bench(standpipe_bench::BenchArgs),
     Completions(pages::CompletionsArgs),
@@ -36,6 +42,8 @@ fn main() -> ExitCode {
     }
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::main(&args),
+        Command::Cat(args) => Ok(cat::main(&args)),
+        Command::Buffer(args) => Ok(buffer::main(&args)),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => standpipe_bench::main(args),
         Command::Completions(args) => pages::completions(&args),

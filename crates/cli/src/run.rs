@@ -1,7 +1,6 @@
 //! `standpipe run 'a | b | c'`.
 
 use std::env;
-use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +17,7 @@ use self::report::Report;
 use self::signals::Signals;
 use self::tally::Exit;
 use self::view::View;
+use crate::json::JsonTarget;
 use crate::{settings, units};
 
 pub mod cat;
@@ -102,37 +102,6 @@ pub struct RunArgs {
     /// Say how the pipeline was taken apart
     #[arg(short, long)]
     verbose: bool,
-}
-
-/// Where `--json` writes.
-#[derive(Clone, Debug)]
-enum JsonTarget {
-    Stderr,
-    File(PathBuf),
-}
-
-impl JsonTarget {
-    #[expect(clippy::unnecessary_wraps, reason = "clap asks for a Result")]
-    fn parse(text: &str) -> Result<Self, String> {
-        Ok(if text.is_empty() {
-            Self::Stderr
-        } else {
-            Self::File(text.into())
-        })
-    }
-
-    fn write(&self, report: &impl serde::Serialize) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(report)?;
-        text.push('\n');
-        match self {
-            Self::Stderr => io::stderr()
-                .write_all(text.as_bytes())
-                .context("--json to stderr"),
-            Self::File(path) => {
-                fs::write(path, text).with_context(|| format!("--json={}", path.display()))
-            }
-        }
-    }
 }
 
 /// The size of pipes that nobody configured. Half of the unprivileged limit measures best: a

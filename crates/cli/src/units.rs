@@ -14,6 +14,11 @@ pub fn parse_pipe_size(text: &str) -> Result<PipeSize, String> {
     PipeSize::from_bytes(bytes, None).map_err(|error| error.to_string())
 }
 
+/// Reads a size or a rate: `4096`, `64K`, `8M`, `1G`.
+pub fn parse_size(text: &str) -> Result<usize, String> {
+    parse_bytes(text).ok_or_else(|| format!("{text:?}: expected a size as in 4096, 64K, 8M or 1G"))
+}
+
 /// A whole number of bytes, KiB (`K`), MiB (`M`) or GiB (`G`); `KiB` and `kb` are read as `K`.
 fn parse_bytes(text: &str) -> Option<usize> {
     let text = text.trim();

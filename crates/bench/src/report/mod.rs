@@ -121,6 +121,7 @@ mod tests {
             both("small", "64", Metric::AvgNs, 217.0, 41.3),
             both("latency", "free", Metric::P50Ns, 45123.0, 251.0),
             both("create", "1kib", Metric::AvgNs, 5512.0, 7513.0),
+            both("fifo", "cold-64", Metric::MbPerS, 97.1, 364.0),
             both("run", "cat-wc", Metric::WallS, 0.514, 0.115),
             both("a suite of tomorrow", "<case>", Metric::WallS, 0.616, 0.317),
         ]
@@ -165,6 +166,12 @@ mod tests {
         assert!(page.contains(">1.75<"), "the published gain of 75.27 %");
         let page = render(&both("grep", "run", Metric::WallS, 1.0, 0.5));
         assert!(page.contains(">2.65<"), "the published gain of 165.25 %");
+        let warm = both("fifo", "64", Metric::MbPerS, 1000.0, 4321.0);
+        let cold = both("fifo", "cold-64", Metric::MbPerS, 1000.0, 2345.0);
+        let page = render(&[warm, cold].concat());
+        for cell in [">1.15<", ">4.32<", ">2.35<"] {
+            assert!(page.contains(&format!("{cell}/td>")), "{cell}");
+        }
     }
 
     #[test]

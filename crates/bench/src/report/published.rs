@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 const BULK: &str = include_str!("../../../../data/published/bulk_preallocation_2026.csv");
 const LARGER: &str = include_str!("../../../../data/published/larger_pipes_2001.csv");
+const MERGE: &str = include_str!("../../../../data/published/fifo_merge_2012.csv");
 
 /// A cell of `pipe_bench`: Linux, May 2026, bulk page preallocation for pipe writes.
 #[derive(Clone, Debug, Deserialize)]
@@ -74,6 +75,31 @@ pub fn larger_pipes(suite: &str, cpus: Option<usize>) -> Vec<LargerPipes> {
         .collect()
 }
 
+/// A figure of "one code for pipes and FIFOs": FreeBSD, January 2012.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FifoMerge {
+    benchmark: String,
+    /// What was measured.
+    pub case: String,
+    gain_percent_at_least: f64,
+}
+
+impl FifoMerge {
+    /// How many times the speed of FIFOs before, at least.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        1.0 + self.gain_percent_at_least / 100.0
+    }
+}
+
+/// The published figures of a suite of ours.
+#[must_use]
+pub fn fifo_merge(suite: &str) -> Vec<FifoMerge> {
+    rows(MERGE)
+        .filter(|row: &FifoMerge| suite == "fifo" && row.benchmark == suite)
+        .collect()
+}
+
 /// The rows of a file that is part of this program: a bad one fails the tests.
 fn rows<T: for<'de> Deserialize<'de>>(text: &'static str) -> impl Iterator<Item = T> {
     csv::Reader::from_reader(text.as_bytes())
@@ -94,6 +120,7 @@ mod tests {
             rows::<LargerPipes>(LARGER).count(),
             LARGER.lines().count() - 1
         );
+        assert_eq!(rows::<FifoMerge>(MERGE).count(), 2);
     }
 
     #[test]
@@ -117,5 +144,10 @@ mod tests {
         assert_eq!(larger_pipes("pipeflex", Some(1)).len(), 64);
         assert_eq!(larger_pipes("grep", None).len(), 8);
         assert!(larger_pipes("small", None).is_empty());
+
+        let merge = fifo_merge("fifo");
+        assert_eq!(merge.len(), 1);
+        assert!((merge[0].ratio() - 1.15).abs() < 1e-9);
+        assert!(fifo_merge("pipe").is_empty());
     }
 }

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 use super::plot::{self, Mark, Series};
 use super::{grid, published};
 use crate::record::{Engine, Metric, Record};
-use crate::stats::spread;
+use crate::stats::{geometric_mean, spread};
 use crate::suites;
 use crate::table::{Pair, figure, means, pairs};
 
@@ -94,6 +94,7 @@ impl Section {
                     div.plots { @for svg in self.plots() { figure { (PreEscaped(svg)) } } }
                     (self.published_pipe_bench())
                     (self.published_grep())
+                    (self.published_fifo())
                 }
             }
             (self.figures())
@@ -236,6 +237,40 @@ impl Section {
                         @for &pipe in &pipes {
                             (ratio_cell(cell(variant, pipe).map(published::LargerPipes::ratio)))
                         }
+                    } } }
+                } }
+            }
+        }
+    }
+
+    fn published_fifo(&self) -> Markup {
+        let rows = published::fifo_merge(&self.suite);
+        let pairs = pairs(&self.records);
+        let mean = |prefix: &str| {
+            let of = |pair: &&Pair<'_>| {
+                let sizes = pair.ours.case.strip_prefix(prefix);
+                let is_size =
+                    sizes.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit()));
+                is_size && pair.ours.metric == Metric::MbPerS
+            };
+            let ratios = pairs.iter().filter(of).map(Pair::ratio).collect::<Vec<_>>();
+            (!ratios.is_empty()).then(|| geometric_mean(&ratios))
+        };
+        html! {
+            @if !rows.is_empty() {
+                h3 { "Beside the published figure" }
+                p { "Published in January 2012 for FIFOs served by the code of pipes, inside a "
+                    "kernel: its gain, at least, over the FIFOs before. Measured: standpipe over "
+                    "this machine's kernel, whose FIFOs are its pipes; geometric means over the "
+                    "sizes." }
+                div.scroll { table {
+                    thead { tr { th { "benchmark" } th { "published" }
+                        th { "measured, repeated" } th { "measured, first 1000" } } }
+                    tbody { @for row in &rows { tr {
+                        td { (row.case) }
+                        (ratio_cell(Some(row.ratio())))
+                        (ratio_cell(mean("")))
+                        (ratio_cell(mean("cold-")))
                     } } }
                 } }
             }

@@ -5,12 +5,14 @@
 
 pub mod bw;
 pub mod create;
+pub mod fifo;
 pub mod grep;
 pub mod latency;
 pub mod pipe;
 pub mod pipeflex;
 pub mod run;
 pub mod small;
+pub mod stage;
 
 /// How much time to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum Pace {
 }
 
 /// Name and description of each suite, in the order in which they are listed and reported.
-pub const ALL: [(&str, &str); 9] = [
+pub const ALL: [(&str, &str); 11] = [
     (
         "pipe",
         "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
@@ -54,6 +56,14 @@ pub const ALL: [(&str, &str); 9] = [
     (
         "create",
         "making and closing a pipe, with 1 KiB carried and idle",
+    ),
+    (
+        "fifo",
+        "1000 chunks of 64 bytes to 64 KiB through a FIFO between strangers; opening and closing",
+    ),
+    (
+        "stage",
+        "cat | X | cat: standpipe buffer against pv and mbuffer",
     ),
     (
         "run",

@@ -44,3 +44,28 @@ pub fn shell(folder: &Path, shell: &str, pipeline: &str) -> Output {
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+/// `standpipe ARGUMENTS` in a folder, with `input` written to its standard input as a pipe.
+pub fn fed(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = standpipe();
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("standpipe starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // a command that does not read all of it has its reasons
+            let _ = std::io::Write::write_all(&mut stdin, input);
+        });
+        child.wait_with_output().expect("standpipe ends")
+    })
+}
+
+/// Bytes that tell where they belong, so that any loss, doubling or reordering shows.
+pub fn numbered_bytes(count: usize) -> Vec<u8> {
+    let words = (0_u64..).flat_map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    words.take(count).collect()
+}

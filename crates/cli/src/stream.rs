@@ -1,0 +1,78 @@
+//! Bytes from an input to an output, each of which may be a pipe, a FIFO, a file or anything else:
+//! what `cat`, `buffer` and `fifo` are made of.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use rustix::fs::{FileType, Stat, fstat, stat};
+
+mod pass;
+mod port;
+
+pub use pass::{Unwatched, Watch, pass};
+pub use port::{Input, Output};
+
+/// What went wrong, and at which side.
+#[derive(Debug)]
+pub enum Trouble {
+    /// Opening or reading the input of this name.
+    Input(String, io::Error),
+    /// Opening or writing the output of this name.
+    Output(String, io::Error),
+}
+
+impl Trouble {
+    /// Whether nobody reads the output any more: no reason to complain.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Output(_, error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Input(name, error) | Self::Output(name, error)) = self;
+        write!(f, "{name}: {}", message(error))
+    }
+}
+
+/// Standard input or output where no paths were given.
+pub fn or_dash(paths: &[PathBuf]) -> &[PathBuf] {
+    static DASH: LazyLock<[PathBuf; 1]> = LazyLock::new(|| [PathBuf::from("-")]);
+    if paths.is_empty() { &*DASH } else { paths }
+}
+
+/// Whether both are the same regular file; `-` is standard input and standard output.
+pub fn is_same_file(input: &Path, output: &Path) -> bool {
+    let dash = Path::new("-");
+    let of = |path: &Path, standard: BorrowedFd<'_>| {
+        let stat = if path == dash {
+            fstat(standard)
+        } else {
+            stat(path)
+        };
+        stat.ok()
+            .filter(is_regular)
+            .map(|stat| (stat.st_dev, stat.st_ino))
+    };
+    let input = of(input, rustix::stdio::stdin());
+    input.is_some() && input == of(output, rustix::stdio::stdout())
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
+/// The message as `strerror` has it, without Rust's error number.
+pub fn message(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Ends as a filter does whose reader is gone. Rust ignores SIGPIPE at start.
+pub fn die_of_sigpipe() -> ! {
+    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
+    std::process::exit(1)
+}
