@@ -4,14 +4,32 @@ use std::fmt;
 
 use crate::ends::{Reader, Writer};
 use crate::engine::{Engine, Options};
+use crate::paths;
 
-/// What a peer is.
+/// What a peer is, and how it comes by its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerKind {
     /// A thread of this process.
     Thread,
     /// A forked child process.
     Fork,
+    /// A process that knows what one knows after exec: the numbers of the descriptors.
+    Exec,
+    /// A process that knows what it received over a Unix socket.
+    Rights,
+    /// A process that opened the path of a FIFO.
+    Fifo,
+}
+
+impl PeerKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Thread,
+        Self::Fork,
+        Self::Exec,
+        Self::Rights,
+        Self::Fifo,
+    ];
 }
 
 /// Whose pipe, and what the peer is.
@@ -30,28 +48,38 @@ impl Setting {
         self.pipe_with(&Options::default())
     }
 
-    /// A pipe as `options` say.
+    /// A pipe as `options` say; where peers come by a path, a FIFO.
     ///
     /// # Panics
     /// If it cannot be made.
     #[must_use]
     pub fn pipe_with(self, options: &Options) -> (Reader, Writer) {
-        let pipe = self.engine.pipe(options);
+        let named = self.peers == PeerKind::Fifo;
+        let path = named.then(paths::new_fifo);
+        let pipe = match &path {
+            Some(path) => self.engine.fifo(path, options),
+            None => self.engine.pipe(options),
+        };
         let (r, w) = pipe.unwrap_or_else(|e| panic!("no pipe {options:?} of {self}: {e}"));
-        (Reader::boxed(r), Writer::boxed(w))
+        let held = |side| self.hold(side, path.clone());
+        (Reader::of(held(r)), Writer::of(held(w)))
+    }
+
+    fn hold(self, side: Box<dyn crate::side::Side>, path: paths::Path) -> crate::ends::Held {
+        let Self { engine, .. } = self;
+        crate::ends::Held { side, engine, path }
     }
 }
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.engine {
-            Engine::Kernel => f.write_str("kernel")?,
-            Engine::Standpipe => f.write_str("standpipe")?,
-            Engine::Flawed(flaw) => write!(f, "flawed({flaw:?})")?,
-        }
-        f.write_str(match self.peers {
-            PeerKind::Thread => "/threads",
-            PeerKind::Fork => "/fork",
-        })
+        let peers = match self.peers {
+            PeerKind::Thread => "threads",
+            PeerKind::Fork => "fork",
+            PeerKind::Exec => "exec",
+            PeerKind::Rights => "rights",
+            PeerKind::Fifo => "fifo",
+        };
+        write!(f, "{}/{peers}", self.engine)
     }
 }

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::engine::Engine;
 use crate::flaw::Flaw;
 use crate::items;
+use crate::paths::DIRECTORY_VARIABLE;
 use crate::setting::{PeerKind, Setting};
 
 /// A behaviour, as a test that is generic over the setting.
@@ -29,8 +30,13 @@ pub struct Behaviour {
 pub enum Runs {
     /// In every setting.
     Everywhere,
-    /// With forked peers only, for this reason.
-    ForkOnly(&'static str),
+    /// With peers that are processes, for this reason.
+    Processes(&'static str),
+    /// Where peers share the open file description, for this reason: not between those that open
+    /// a FIFO's path.
+    Inherited(&'static str),
+    /// By descriptor: typed ends offer less, for this reason.
+    ByDescriptor(&'static str),
     /// On the kernel's pipe only, for this reason.
     KernelOnly(&'static str),
 }
@@ -39,8 +45,10 @@ impl Runs {
     /// Why the behaviour cannot be shown in a setting.
     fn skip_reason(self, setting: Setting) -> Option<&'static str> {
         match self {
-            Self::ForkOnly(why) if setting.peers != PeerKind::Fork => Some(why),
-            Self::KernelOnly(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::Processes(why) if setting.peers == PeerKind::Thread => Some(why),
+            Self::Inherited(why) if setting.peers == PeerKind::Fifo => Some(why),
+            Self::ByDescriptor(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::KernelOnly(why) if setting.engine.is_standpipe() => Some(why),
             _ => None,
         }
     }
@@ -59,29 +67,26 @@ macro_rules! behaviours {
         )+)+];
     };
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
-    (@fork ($why:literal)) => { $crate::suite::Runs::ForkOnly($why) };
+    (@processes ($why:literal)) => { $crate::suite::Runs::Processes($why) };
+    (@inherited ($why:literal)) => { $crate::suite::Runs::Inherited($why) };
+    (@by_descriptor ($why:literal)) => { $crate::suite::Runs::ByDescriptor($why) };
     (@kernel ($why:literal)) => { $crate::suite::Runs::KernelOnly($why) };
 }
 pub(crate) use behaviours;
 
-const SETTINGS: [Setting; 4] = [
-    Setting {
-        engine: Engine::Kernel,
-        peers: PeerKind::Thread,
-    },
-    Setting {
-        engine: Engine::Kernel,
-        peers: PeerKind::Fork,
-    },
-    Setting {
-        engine: Engine::Standpipe,
-        peers: PeerKind::Thread,
-    },
-    Setting {
-        engine: Engine::Standpipe,
-        peers: PeerKind::Fork,
-    },
-];
+/// Where behaviours are shown: typed ends are made, so strangers have none.
+fn settings() -> impl Iterator<Item = Setting> {
+    let of = |engine, peers: &'static [PeerKind]| {
+        let setting = move |peers: &PeerKind| Setting {
+            engine,
+            peers: *peers,
+        };
+        peers.iter().map(setting)
+    };
+    of(Engine::Kernel, &PeerKind::ALL)
+        .chain(of(Engine::Standpipe, &[PeerKind::Thread, PeerKind::Fork]))
+        .chain(of(Engine::Adopted, &PeerKind::ALL))
+}
 
 /// The test that a process was started to run.
 const CASE_VARIABLE: &str = "STANDPIPE_CONFORMANCE_CASE";
@@ -126,7 +131,7 @@ impl Case {
 
 fn cases() -> impl Iterator<Item = Case> {
     let of = |setting| items::all().map(move |behaviour| Case { behaviour, setting });
-    SETTINGS.into_iter().flat_map(of)
+    settings().flat_map(of)
 }
 
 fn canaries() -> impl Iterator<Item = Case> {
@@ -164,8 +169,11 @@ fn run_in_a_process(name: &str) -> Result<(), Failed> {
     use std::os::unix::process::CommandExt;
     let (mut output, stderr) = std::io::pipe()?;
     let mut command = Command::new(std::env::current_exe()?);
+    let directory = tempfile::tempdir()?;
     command
         .env(CASE_VARIABLE, name)
+        .env(DIRECTORY_VARIABLE, directory.path())
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .process_group(0);
     command.stdout(stderr.try_clone()?).stderr(stderr);

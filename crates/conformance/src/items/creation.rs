@@ -11,13 +11,15 @@ use crate::suite::behaviours;
 
 behaviours! {
     everywhere():
-        item_1_the_two_lowest_free_descriptors_read_end_first,
-        item_2_one_reads_one_writes_and_no_flag_is_set,
         item_9_wrong_direction_is_ebadf,
         item_9_closed_descriptor_is_ebadf,
-        item_19_o_nonblock_belongs_to_the_description,
         item_19_o_nonblock_set_on_the_descriptor_is_heeded,
         item_19_fd_cloexec_belongs_to_the_descriptor;
+    inherited("the facts of anonymous pipes"):
+        item_1_the_two_lowest_free_descriptors_read_end_first,
+        item_2_one_reads_one_writes_and_no_flag_is_set;
+    inherited("who opens a path has a description of its own"):
+        item_19_o_nonblock_belongs_to_the_description;
 }
 
 fn item_1_the_two_lowest_free_descriptors_read_end_first(s: Setting) {

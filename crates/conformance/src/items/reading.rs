@@ -27,7 +27,7 @@ behaviours! {
         item_34_signal_interrupts_a_sleeping_read,
         item_34_signal_interrupts_one_of_several_sleeping_reads,
         item_34_with_sa_restart_a_sleeping_read_goes_on;
-    fork("threads stop together"):
+    processes("threads stop together"):
         item_34_stop_and_continue_interrupts_nothing;
     kernel("Rust has no bad addresses"):
         item_28_length_0_checks_no_address;

@@ -26,7 +26,7 @@ behaviours! {
         item_97_exec_closes_close_on_exec_ends,
         item_97_exec_keeps_the_other_ends,
         item_98_dup2_onto_the_last_write_descriptor_closes_it;
-    fork("threads die together"):
+    processes("threads die together"):
         item_96_killed_writer_is_end_of_file,
         item_96_killed_reader_is_epipe;
 }

@@ -1,0 +1,134 @@
+//! Peers that share nothing but ends, and how they come by them.
+//!
+//! Such a peer is a forked child all the same, so that a test can say in a closure what it does.
+//! It forgets what it inherited of standpipe's state, as exec would make it forget, and then comes
+//! by its ends as two programs do that never heard of each other: by the numbers of inherited
+//! descriptors, by a message, or by a path.
+
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::ends::{Held, Slot, Slots, all_but};
+use crate::engine::open_again;
+use crate::setting::PeerKind;
+use crate::side::abandon;
+
+/// Closes every end of this process but those in `keep`: what a forked peer does first.
+pub(crate) fn keep_only(keep: &Slots) {
+    all_but(keep).iter().for_each(|end| drop(end.take()));
+}
+
+/// Makes this process one that was just started, as far as standpipe is concerned.
+fn forget_inherited() {
+    // Nothing is inherited as long as ends are kernel pipes.
+}
+
+/// Between a test and a stranger: the parent's and the child's end of a socket.
+pub(crate) struct Meeting {
+    kind: PeerKind,
+    parents: UnixStream,
+    childs: UnixStream,
+}
+
+impl Meeting {
+    /// The meeting with a peer of this kind, if it is a stranger.
+    pub(crate) fn of(kind: PeerKind) -> Option<Self> {
+        let strange = !matches!(kind, PeerKind::Thread | PeerKind::Fork);
+        strange.then(|| {
+            let (parents, childs) = UnixStream::pair().expect("no sockets");
+            Self {
+                kind,
+                parents,
+                childs,
+            }
+        })
+    }
+
+    /// In the child: comes by the ends in a stranger's way.
+    pub(crate) fn come_by(&self, ends: &[Arc<Slot>]) {
+        forget_inherited();
+        let inherited: Vec<_> = ends
+            .iter()
+            .map(|end| end.take().expect("a given end"))
+            .collect();
+        let mut received = self.receive(inherited.len()).into_iter();
+        for (slot, Held { side, engine, path }) in ends.iter().zip(inherited) {
+            let inherited = abandon(side);
+            let flags = rustix::io::fcntl_getfd(&inherited).expect("an open descriptor");
+            let fd = match (self.kind, &path) {
+                (PeerKind::Rights, _) => received.next().expect("as many as were sent"),
+                (PeerKind::Fifo, Some(path)) => {
+                    open_again(path, &inherited).expect("cannot open the FIFO again")
+                }
+                _ => inherited,
+            };
+            rustix::io::fcntl_setfd(&fd, flags).expect("an open descriptor");
+            let side = engine.adopt(fd).expect("cannot adopt an end");
+            slot.put(Held { side, engine, path });
+        }
+        (&self.childs).write_all(b".").expect("the parent waits");
+    }
+
+    /// In the parent: gives the child what it needs, and waits until it has its ends.
+    pub(crate) fn see_it_done(self, ends: &[Arc<Slot>]) {
+        let Self {
+            kind,
+            mut parents,
+            childs,
+        } = self;
+        drop(childs);
+        if kind == PeerKind::Rights && !ends.is_empty() {
+            send(&parents, ends);
+        }
+        let came = parents.read_exact(&mut [0]);
+        came.expect("the peer ended before it had its ends");
+    }
+
+    fn receive(&self, count: usize) -> Vec<OwnedFd> {
+        if self.kind != PeerKind::Rights || count == 0 {
+            return Vec::new();
+        }
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0];
+        let mut data = [IoSliceMut::new(&mut byte)];
+        recvmsg(&self.childs, &mut data, &mut control, RecvFlags::empty()).expect("no message");
+        let messages = control.drain();
+        let rights = messages.filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        });
+        rights.flatten().collect()
+    }
+}
+
+/// Most ends that are given to one peer.
+const MOST: usize = 16;
+
+fn send(socket: &UnixStream, ends: &[Arc<Slot>]) {
+    let fds: Vec<_> = ends.iter().map(|end| end.fd()).collect();
+    // SAFETY: the ends are open until the caller drops them, after this.
+    let borrow = |fd: &i32| unsafe { BorrowedFd::borrow_raw(*fd) };
+    let fds: Vec<_> = fds.iter().map(borrow).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(
+        control.push(SendAncillaryMessage::ScmRights(&fds)),
+        "at most {MOST} ends"
+    );
+    let sent = sendmsg(
+        socket,
+        &[IoSlice::new(b".")],
+        &mut control,
+        SendFlags::empty(),
+    );
+    assert_eq!(sent, Ok(1), "cannot send the ends");
+}
