@@ -27,7 +27,8 @@ pub(crate) struct Held {
 }
 
 /// A place for an end, which is empty once the end was closed on behalf of a forked peer.
-pub(crate) struct Slot(RwLock<Option<Held>>);
+#[doc(hidden)]
+pub struct Slot(RwLock<Option<Held>>);
 
 impl Slot {
     /// Takes the end. No thread of a forked child can hold the lock: the only one is here.
@@ -151,6 +152,10 @@ impl<K> EndOf<K> {
         let slot = Arc::new(Slot(RwLock::new(Some(held))));
         register(&slot);
         Self(slot, PhantomData)
+    }
+
+    pub(crate) fn slot(&self) -> Arc<Slot> {
+        self.0.clone()
     }
 
     pub(crate) fn with<T>(&self, f: impl FnOnce(&Held) -> T) -> T {

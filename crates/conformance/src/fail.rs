@@ -14,16 +14,50 @@ pub struct Fail(i32);
 pub type Outcome = Result<usize, Fail>;
 
 impl Fail {
+    /// `EACCES`
+    pub const ACCES: Self = Self(libc::EACCES);
     /// `EAGAIN`
     pub const AGAIN: Self = Self(libc::EAGAIN);
     /// `EBADF`
     pub const BADF: Self = Self(libc::EBADF);
+    /// `EBUSY`
+    pub const BUSY: Self = Self(libc::EBUSY);
+    /// `EEXIST`
+    pub const EXIST: Self = Self(libc::EEXIST);
+    /// `EFAULT`
+    pub const FAULT: Self = Self(libc::EFAULT);
     /// `EINTR`
     pub const INTR: Self = Self(libc::EINTR);
     /// `EINVAL`
     pub const INVAL: Self = Self(libc::EINVAL);
+    /// `EMFILE`
+    pub const MFILE: Self = Self(libc::EMFILE);
+    /// `ENAMETOOLONG`
+    pub const NAMETOOLONG: Self = Self(libc::ENAMETOOLONG);
+    /// `ENFILE`
+    pub const NFILE: Self = Self(libc::ENFILE);
+    /// `ENODEV`
+    pub const NODEV: Self = Self(libc::ENODEV);
+    /// `ENOENT`
+    pub const NOENT: Self = Self(libc::ENOENT);
+    /// `ENOMEM`
+    pub const NOMEM: Self = Self(libc::ENOMEM);
+    /// `ENOPKG`
+    pub const NOPKG: Self = Self(libc::ENOPKG);
+    /// `ENOTDIR`
+    pub const NOTDIR: Self = Self(libc::ENOTDIR);
+    /// `ENOTTY`
+    pub const NOTTY: Self = Self(libc::ENOTTY);
+    /// `ENXIO`
+    pub const NXIO: Self = Self(libc::ENXIO);
+    /// `EOPNOTSUPP`
+    pub const OPNOTSUPP: Self = Self(libc::EOPNOTSUPP);
+    /// `EPERM`
+    pub const PERM: Self = Self(libc::EPERM);
     /// `EPIPE`
     pub const PIPE: Self = Self(libc::EPIPE);
+    /// `ESPIPE`
+    pub const SPIPE: Self = Self(libc::ESPIPE);
 }
 
 impl fmt::Debug for Fail {

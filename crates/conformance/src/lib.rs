@@ -11,10 +11,12 @@ pub mod fail;
 pub mod flaw;
 pub mod peer;
 pub mod raw;
+pub mod remote;
 pub mod setting;
 pub mod signals;
 pub mod suite;
 pub mod torture;
+pub mod watch;
 
 mod asleep;
 mod items;

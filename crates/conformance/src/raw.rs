@@ -2,9 +2,17 @@
 //! ends cannot make.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use crate::fail::{Fail, Outcome};
+
+/// A descriptor by its number. The kernel answers one that is not open with `EBADF`.
+#[must_use]
+pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    assert!(fd >= 0, "no descriptor has the number {fd}");
+    // SAFETY: it is not -1, and no memory depends on whose it is.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
 
 fn check(returned: libc::ssize_t) -> Outcome {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error().into())
@@ -137,4 +145,152 @@ pub fn dup3(fd: RawFd, new: RawFd, flags: i32) -> Result<RawFd, Fail> {
 pub fn close(fd: RawFd) -> Result<i32, Fail> {
     // SAFETY: no memory is involved.
     check_int(unsafe { libc::close(fd) })
+}
+
+/// [pipe2(2)](https://man7.org/linux/man-pages/man2/pipe.2.html).
+///
+/// # Errors
+/// What the call fails with; then `ends` is as it was.
+pub fn pipe2(ends: &mut [RawFd; 2], flags: i32) -> Result<(), Fail> {
+    // SAFETY: `ends` has room for two descriptors.
+    check_int(unsafe { libc::pipe2(ends.as_mut_ptr(), flags) }).map(drop)
+}
+
+/// [pipe2(2)](https://man7.org/linux/man-pages/man2/pipe.2.html) to an address where nothing is.
+///
+/// # Errors
+/// What the call fails with.
+pub fn pipe_nowhere() -> Result<(), Fail> {
+    // SAFETY: nothing can be mapped at address 1, so the kernel writes nothing.
+    check_int(unsafe { libc::pipe2(std::ptr::without_provenance_mut(1), 0) }).map(drop)
+}
+
+/// [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html).
+///
+/// # Errors
+/// What the call fails with.
+pub fn lseek(fd: RawFd, offset: i64, whence: i32) -> Result<i64, Fail> {
+    // SAFETY: no memory is involved.
+    let at = unsafe { libc::lseek(fd, offset, whence) };
+    if at < 0 {
+        Err(io::Error::last_os_error().into())
+    } else {
+        Ok(at)
+    }
+}
+
+/// [pread(2)](https://man7.org/linux/man-pages/man2/pread.2.html) of up to 8 bytes.
+///
+/// # Errors
+/// What the call fails with.
+pub fn pread(fd: RawFd, bytes: usize, offset: i64) -> Outcome {
+    let mut buf = [0u8; 8];
+    // SAFETY: at most the size of `buf`.
+    check(unsafe { libc::pread(fd, buf.as_mut_ptr().cast(), bytes.min(buf.len()), offset) })
+}
+
+/// [pwrite(2)](https://man7.org/linux/man-pages/man2/pwrite.2.html).
+///
+/// # Errors
+/// What the call fails with.
+pub fn pwrite(fd: RawFd, bytes: &[u8], offset: i64) -> Outcome {
+    // SAFETY: `bytes` is readable for its length.
+    check(unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), offset) })
+}
+
+/// [preadv2(2)](https://man7.org/linux/man-pages/man2/preadv2.2.html) into `buf`.
+///
+/// # Errors
+/// What the call fails with.
+pub fn preadv2(fd: RawFd, buf: &mut [u8], offset: i64, flags: i32) -> Outcome {
+    let vector = libc::iovec {
+        iov_base: buf.as_mut_ptr().cast(),
+        iov_len: buf.len(),
+    };
+    // SAFETY: one vector, of memory that may be written.
+    check(unsafe { libc::preadv2(fd, &raw const vector, 1, offset, flags) })
+}
+
+/// [pwritev2(2)](https://man7.org/linux/man-pages/man2/pwritev2.2.html) of `bytes`.
+///
+/// # Errors
+/// What the call fails with.
+pub fn pwritev2(fd: RawFd, bytes: &[u8], offset: i64, flags: i32) -> Outcome {
+    let vector = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: one vector, of memory that is only read.
+    check(unsafe { libc::pwritev2(fd, &raw const vector, 1, offset, flags) })
+}
+
+/// [mmap(2)](https://man7.org/linux/man-pages/man2/mmap.2.html) of a page of the descriptor.
+///
+/// # Errors
+/// What the call fails with.
+pub fn mmap(fd: RawFd) -> Result<(), Fail> {
+    let anywhere = std::ptr::null_mut();
+    // SAFETY: a new mapping, where the kernel has room; nothing refers to it.
+    let at = unsafe { libc::mmap(anywhere, 4096, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+    if at == libc::MAP_FAILED {
+        Err(io::Error::last_os_error().into())
+    } else {
+        Ok(())
+    }
+}
+
+/// [sync_file_range(2)](https://man7.org/linux/man-pages/man2/sync_file_range.2.html) of all.
+///
+/// # Errors
+/// What the call fails with.
+pub fn sync_file_range(fd: RawFd) -> Result<i32, Fail> {
+    // SAFETY: no memory is involved.
+    check_int(unsafe { libc::sync_file_range(fd, 0, 0, 0) })
+}
+
+/// [posix_fadvise(2)](https://man7.org/linux/man-pages/man2/posix_fadvise.2.html): its result.
+#[must_use]
+pub fn posix_fadvise(fd: RawFd, advice: i32) -> i32 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::posix_fadvise(fd, 0, 0, advice) }
+}
+
+/// [readahead(2)](https://man7.org/linux/man-pages/man2/readahead.2.html) of a page.
+///
+/// # Errors
+/// What the call fails with.
+pub fn readahead(fd: RawFd) -> Outcome {
+    // SAFETY: no memory is involved.
+    check(unsafe { libc::readahead(fd, 0, 4096) })
+}
+
+/// [ioctl(2)](https://man7.org/linux/man-pages/man2/ioctl.2.html) with an integer that it may read
+/// and write; the integer after it.
+///
+/// # Errors
+/// What the call fails with.
+pub fn ioctl(fd: RawFd, request: libc::Ioctl, value: i32) -> Result<i32, Fail> {
+    // Some requests write more than an integer.
+    let mut room = [0i32; 64];
+    room[0] = value;
+    // SAFETY: the requests used here take an integer or a terminal's settings, both fit.
+    check_int(unsafe { libc::ioctl(fd, request, room.as_mut_ptr()) })?;
+    Ok(room[0])
+}
+
+/// [ioctl(2)](https://man7.org/linux/man-pages/man2/ioctl.2.html) with an address where nothing is.
+///
+/// # Errors
+/// What the call fails with.
+pub fn ioctl_nowhere(fd: RawFd, request: libc::Ioctl) -> Result<i32, Fail> {
+    let nowhere = std::ptr::without_provenance_mut::<i32>(1);
+    // SAFETY: nothing can be mapped at address 1, so the kernel writes nothing.
+    check_int(unsafe { libc::ioctl(fd, request, nowhere) })
+}
+
+/// [fpathconf(3)](https://man7.org/linux/man-pages/man3/fpathconf.3.html) of `PIPE_BUF`.
+#[must_use]
+pub fn fpathconf_pipe_buf(fd: RawFd) -> i64 {
+    // SAFETY: no memory is involved.
+    unsafe { libc::fpathconf(fd, libc::_PC_PIPE_BUF) }
 }

@@ -1,10 +1,13 @@
 //! Where a behaviour is shown: whose pipe, and what the peer is.
 
 use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::ends::{Reader, Writer};
+use crate::ends::{EndOf, Held, Reader, Writer};
 use crate::engine::{Engine, Options};
-use crate::paths;
+use crate::fail::Fail;
+use crate::side::Side;
+use crate::{paths, raw};
 
 /// What a peer is, and how it comes by its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +68,43 @@ impl Setting {
         (Reader::of(held(r)), Writer::of(held(w)))
     }
 
-    fn hold(self, side: Box<dyn crate::side::Side>, path: paths::Path) -> crate::ends::Held {
+    /// As [`Self::pipe`], where that may fail.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub fn try_pipe(self) -> Result<(Reader, Writer), Fail> {
+        let (r, w) = self.engine.pipe(&Options::default())?;
+        Ok((
+            Reader::of(self.hold(r, None)),
+            Writer::of(self.hold(w, None)),
+        ))
+    }
+
+    /// An end that was made by other means than this suite's.
+    ///
+    /// # Panics
+    /// If the engine does not take it.
+    #[must_use]
+    pub fn adopt<K>(self, fd: OwnedFd) -> EndOf<K> {
+        let side = self.engine.adopt(fd).expect("cannot adopt the descriptor");
+        EndOf::of(self.hold(side, None))
+    }
+
+    /// A pipe made with the flags of pipe2(2), whatever they are.
+    ///
+    /// # Errors
+    /// What pipe2 fails with.
+    pub fn pipe2(self, flags: i32) -> Result<(Reader, Writer), Fail> {
+        let mut ends = [-1; 2];
+        raw::pipe2(&mut ends, flags)?;
+        // SAFETY: just made, nobody else's.
+        let [r, w] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        Ok((self.adopt(r), self.adopt(w)))
+    }
+
+    fn hold(self, side: Box<dyn Side>, path: paths::Path) -> Held {
         let Self { engine, .. } = self;
-        crate::ends::Held { side, engine, path }
+        Held { side, engine, path }
     }
 }
 

@@ -19,8 +19,8 @@ use crate::setting::{PeerKind, Setting};
 pub struct Behaviour {
     /// The name, with the number of the item of `semantics.md` that it shows.
     pub name: &'static str,
-    /// Where it can be shown.
-    pub runs: Runs,
+    /// Where it can be shown: all of these hold.
+    pub runs: &'static [Runs],
     /// Panics where it does not hold.
     pub body: fn(Setting),
 }
@@ -54,17 +54,18 @@ impl Runs {
     }
 }
 
-/// Lists the behaviours of a file, by where they run: `everywhere(): a, b; fork("why"): c;`.
+/// Lists the behaviours of a file, by where they run: `everywhere(): a, b; processes("why"): c;`.
 macro_rules! behaviours {
-    ($($runs:ident $why:tt: $($name:ident),+ ;)+) => {
+    ($($($runs:ident $why:tt),+: $($name:ident),+ ;)+) => {
         /// The behaviours of this file.
-        pub(crate) const BEHAVIOURS: &[$crate::suite::Behaviour] = &[$($(
-            $crate::suite::Behaviour {
+        pub(crate) const BEHAVIOURS: &[&[$crate::suite::Behaviour]] = &[$({
+            const RUNS: &[$crate::suite::Runs] = &[$($crate::suite::behaviours!(@$runs $why)),+];
+            &[$($crate::suite::Behaviour {
                 name: stringify!($name),
-                runs: $crate::suite::behaviours!(@$runs $why),
+                runs: RUNS,
                 body: $name,
-            },
-        )+)+];
+            }),+]
+        }),+];
     };
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
     (@processes ($why:literal)) => { $crate::suite::Runs::Processes($why) };
@@ -109,7 +110,11 @@ impl Case {
     /// The case as a test that must pass, or is skipped with a reason.
     fn into_trial(self) -> Trial {
         let name = self.name();
-        match self.behaviour.runs.skip_reason(self.setting) {
+        let reasons = self.behaviour.runs.iter();
+        match reasons
+            .filter_map(|runs| runs.skip_reason(self.setting))
+            .next()
+        {
             None => Trial::test(name.clone(), move || run_in_a_process(&name)),
             Some(why) => Trial::test(name, || Ok(()))
                 .with_kind(format!("skipped: {why}"))

@@ -1,6 +1,7 @@
 //! The behaviours, by the sections of `semantics.md`.
 
 mod creation;
+mod descriptors;
 mod differences;
 mod reading;
 mod references;
@@ -15,6 +16,7 @@ use crate::suite::Behaviour;
 pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
     let files = [
         creation::BEHAVIOURS,
+        descriptors::BEHAVIOURS,
         reading::BEHAVIOURS,
         writing::BEHAVIOURS,
         sigpipe::BEHAVIOURS,
@@ -22,7 +24,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
     ];
-    files.into_iter().flatten()
+    files.into_iter().flatten().copied().flatten()
 }
 
 const PAGE: usize = 4096;
