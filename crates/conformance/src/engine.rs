@@ -82,6 +82,11 @@ impl Engine {
         Ok((r, w))
     }
 
+    /// Opens a FIFO.
+    pub(crate) fn open(self, path: &CStr, flags: OFlags) -> io::Result<Box<dyn Side>> {
+        self.adopt(rustix::fs::open(path, flags, Mode::empty())?)
+    }
+
     /// An end that was made elsewhere, or opened by its path.
     pub(crate) fn adopt(self, fd: OwnedFd) -> io::Result<Box<dyn Side>> {
         Ok(match self {

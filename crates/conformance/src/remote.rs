@@ -1,14 +1,17 @@
 //! A peer that holds the other end and does what the test says, step by step.
 
 use std::cell::RefCell;
+use std::ffi::CStr;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use rustix::event::PollFlags;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::ends::{EndOf, Reader, Writer, kind};
+use crate::ends::{EndOf, Ends, Reader, Writer, kind};
 use crate::fail::{Fail, Outcome};
 use crate::peer::Peer;
 use crate::setting::Setting;
@@ -95,13 +98,29 @@ pub struct Remote<K> {
 
 impl Setting {
     /// Gives the end to a peer that does what it is told.
-    ///
-    /// # Panics
-    /// If there is no way to tell it.
     #[must_use]
     pub fn remote<K: Remotely>(self, end: EndOf<K>) -> Remote<K> {
+        self.remote_by(end, |end| end)
+    }
+
+    /// A peer that opens a FIFO and does what it is told. Returns when it is open.
+    #[must_use]
+    pub fn remote_open<K: Remotely>(self, path: &Arc<CStr>, flags: OFlags) -> Remote<K> {
+        let path = path.clone();
+        let open = move |()| self.open(&path, flags).expect("cannot open the FIFO");
+        let remote = self.remote_by((), open);
+        remote.set_nonblocking(flags.contains(OFlags::NONBLOCK));
+        remote
+    }
+
+    fn remote_by<E: Ends, K: Remotely>(
+        self,
+        ends: E,
+        come_by: impl FnOnce(E) -> EndOf<K> + Send + 'static,
+    ) -> Remote<K> {
         let (mine, its) = UnixStream::pair().expect("no sockets");
-        let peer = self.spawn(end, move |end| serve(end, Line(BufReader::new(its))));
+        let its = Line(BufReader::new(its));
+        let peer = self.spawn(ends, move |ends| serve(come_by(ends), its));
         Remote {
             peer: Some(peer),
             line: RefCell::new(Line(BufReader::new(mine))),
@@ -264,7 +283,7 @@ impl Warmth {
     pub const BOTH: [Self; 2] = [Self::Cold, Self::Warm];
 
     /// Pieces that go through first; strangers need some to find each other.
-    fn pieces(self) -> usize {
+    pub(crate) fn pieces(self) -> usize {
         match self {
             Self::Cold => 0,
             Self::Warm => 40,

@@ -1,7 +1,11 @@
 //! Where a behaviour is shown: whose pipe, and what the peer is.
 
+use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use crate::ends::{EndOf, Held, Reader, Writer};
 use crate::engine::{Engine, Options};
@@ -88,6 +92,21 @@ impl Setting {
     pub fn adopt<K>(self, fd: OwnedFd) -> EndOf<K> {
         let side = self.engine.adopt(fd).expect("cannot adopt the descriptor");
         EndOf::of(self.hold(side, None))
+    }
+
+    /// A new FIFO, with its path.
+    #[must_use]
+    pub fn fifo(self) -> Arc<CStr> {
+        paths::new_fifo()
+    }
+
+    /// Opens a FIFO.
+    ///
+    /// # Errors
+    /// What the engine's open fails with.
+    pub fn open<K>(self, path: &CStr, flags: OFlags) -> Result<EndOf<K>, Fail> {
+        let side = self.engine.open(path, flags)?;
+        Ok(EndOf::of(self.hold(side, Some(path.into()))))
     }
 
     /// A pipe made with the flags of pipe2(2), whatever they are.

@@ -30,6 +30,8 @@ pub struct Behaviour {
 pub enum Runs {
     /// In every setting.
     Everywhere,
+    /// With peers that are threads only, for this reason.
+    Threads(&'static str),
     /// With peers that are processes, for this reason.
     Processes(&'static str),
     /// Where peers share the open file description, for this reason: not between those that open
@@ -45,6 +47,7 @@ impl Runs {
     /// Why the behaviour cannot be shown in a setting.
     fn skip_reason(self, setting: Setting) -> Option<&'static str> {
         match self {
+            Self::Threads(why) if setting.peers != PeerKind::Thread => Some(why),
             Self::Processes(why) if setting.peers == PeerKind::Thread => Some(why),
             Self::Inherited(why) if setting.peers == PeerKind::Fifo => Some(why),
             Self::ByDescriptor(why) if setting.engine == Engine::Standpipe => Some(why),
@@ -68,6 +71,7 @@ macro_rules! behaviours {
         }),+];
     };
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
+    (@threads ($why:literal)) => { $crate::suite::Runs::Threads($why) };
     (@processes ($why:literal)) => { $crate::suite::Runs::Processes($why) };
     (@inherited ($why:literal)) => { $crate::suite::Runs::Inherited($why) };
     (@by_descriptor ($why:literal)) => { $crate::suite::Runs::ByDescriptor($why) };

@@ -3,6 +3,7 @@
 mod creation;
 mod descriptors;
 mod differences;
+mod polling;
 mod reading;
 mod references;
 mod sigpipe;
@@ -20,6 +21,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         reading::BEHAVIOURS,
         writing::BEHAVIOURS,
         sigpipe::BEHAVIOURS,
+        polling::BEHAVIOURS,
         references::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
