@@ -3,6 +3,7 @@
 mod creation;
 mod descriptors;
 mod differences;
+mod epolling;
 mod polling;
 mod reading;
 mod references;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         writing::BEHAVIOURS,
         sigpipe::BEHAVIOURS,
         polling::BEHAVIOURS,
+        epolling::BEHAVIOURS,
         references::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
