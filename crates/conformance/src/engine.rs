@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use standpipe::end::End;
 use standpipe::pipe;
@@ -80,6 +80,12 @@ impl Engine {
             w.set_capacity_bytes(bytes)?;
         }
         Ok((r, w))
+    }
+
+    /// Makes a FIFO.
+    pub(crate) fn mkfifo(self, path: &CStr, mode: u32) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(mode);
+        Ok(rustix::fs::mkfifoat(CWD, path, mode)?)
     }
 
     /// Opens a FIFO.

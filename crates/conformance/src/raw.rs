@@ -1,6 +1,7 @@
 //! System calls by descriptor number, for facts about descriptors and for the errors that typed
 //! ends cannot make.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -293,4 +294,49 @@ pub fn ioctl_nowhere(fd: RawFd, request: libc::Ioctl) -> Result<i32, Fail> {
 pub fn fpathconf_pipe_buf(fd: RawFd) -> i64 {
     // SAFETY: no memory is involved.
     unsafe { libc::fpathconf(fd, libc::_PC_PIPE_BUF) }
+}
+
+/// [mkfifo(3)](https://man7.org/linux/man-pages/man3/mkfifo.3.html) at an address where nothing is.
+///
+/// # Errors
+/// What the call fails with.
+pub fn mkfifo_nowhere() -> Result<i32, Fail> {
+    // SAFETY: the kernel only reads, and answers an address where nothing is with EFAULT.
+    check_int(unsafe { libc::mkfifo(std::ptr::without_provenance(1), 0o600) })
+}
+
+/// [open(2)](https://man7.org/linux/man-pages/man2/open.2.html), with whatever flags; closed again.
+///
+/// # Errors
+/// What the call fails with.
+pub fn open_and_close(path: &CStr, flags: i32) -> Result<(), Fail> {
+    // SAFETY: `path` is a C string.
+    let fd = check_int(unsafe { libc::open(path.as_ptr(), flags, 0o600) })?;
+    close(fd).map(drop)
+}
+
+/// Gives this process, which is a child made for that, the rights of nobody if it has root's.
+pub fn become_nobody() {
+    const NOBODY: libc::uid_t = 65534;
+    // SAFETY: no memory is involved; there is one thread.
+    if unsafe { libc::geteuid() } == 0 {
+        // SAFETY: as above.
+        let done = check_int(unsafe { libc::setgroups(0, std::ptr::null()) });
+        assert_eq!(done, Ok(0), "cannot leave the groups");
+        // SAFETY: as above.
+        let done = check_int(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) });
+        assert_eq!(done, Ok(0), "cannot change the group");
+        // SAFETY: as above.
+        let done = check_int(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) });
+        assert_eq!(done, Ok(0), "cannot change the user");
+    }
+}
+
+/// [truncate(2)](https://man7.org/linux/man-pages/man2/truncate.2.html).
+///
+/// # Errors
+/// What the call fails with.
+pub fn truncate(path: &CStr, bytes: i64) -> Result<i32, Fail> {
+    // SAFETY: `path` is a C string.
+    check_int(unsafe { libc::truncate(path.as_ptr(), bytes) })
 }

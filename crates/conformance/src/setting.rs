@@ -100,6 +100,14 @@ impl Setting {
         paths::new_fifo()
     }
 
+    /// Makes a FIFO.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub fn mkfifo(self, path: &CStr, mode: u32) -> Result<(), Fail> {
+        Ok(self.engine.mkfifo(path, mode)?)
+    }
+
     /// Opens a FIFO.
     ///
     /// # Errors

@@ -4,11 +4,15 @@ mod creation;
 mod descriptors;
 mod differences;
 mod epolling;
+mod fifo_life;
+mod fifo_names;
+mod fifo_open;
 mod polling;
 mod reading;
 mod references;
 mod sigpipe;
 mod unaware;
+mod unread;
 mod writing;
 
 use crate::ends::Writer;
@@ -24,6 +28,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         sigpipe::BEHAVIOURS,
         polling::BEHAVIOURS,
         epolling::BEHAVIOURS,
+        unread::BEHAVIOURS,
+        fifo_names::BEHAVIOURS,
+        fifo_open::BEHAVIOURS,
+        fifo_life::BEHAVIOURS,
         references::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
