@@ -80,8 +80,15 @@ impl From<io::Error> for Fail {
             io::ErrorKind::BrokenPipe => libc::EPIPE,
             io::ErrorKind::Interrupted => libc::EINTR,
             io::ErrorKind::OutOfMemory => libc::ENOMEM,
+            io::ErrorKind::InvalidInput => libc::EINVAL,
             _ => panic!("an error that a pipe never gives: {error:?}"),
         };
         Self(error.raw_os_error().unwrap_or_else(by_kind))
+    }
+}
+
+impl From<Fail> for io::Error {
+    fn from(Fail(errno): Fail) -> Self {
+        Self::from_raw_os_error(errno)
     }
 }

@@ -2,8 +2,15 @@
 //! ends cannot make.
 
 use std::ffi::CStr;
-use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
 
 use crate::fail::{Fail, Outcome};
 
@@ -315,19 +322,20 @@ pub fn open_and_close(path: &CStr, flags: i32) -> Result<(), Fail> {
     close(fd).map(drop)
 }
 
-/// Gives this process, which is a child made for that, the rights of nobody if it has root's.
+/// Gives this process, which is a child made for that, the rights of nobody if it has root's: of a
+/// user that no other test is, since limits count by user.
 pub fn become_nobody() {
-    const NOBODY: libc::uid_t = 65534;
+    let nobody: libc::uid_t = 20_000 + std::process::id() % 40_000;
     // SAFETY: no memory is involved; there is one thread.
     if unsafe { libc::geteuid() } == 0 {
         // SAFETY: as above.
         let done = check_int(unsafe { libc::setgroups(0, std::ptr::null()) });
         assert_eq!(done, Ok(0), "cannot leave the groups");
         // SAFETY: as above.
-        let done = check_int(unsafe { libc::setresgid(NOBODY, NOBODY, NOBODY) });
+        let done = check_int(unsafe { libc::setresgid(nobody, nobody, nobody) });
         assert_eq!(done, Ok(0), "cannot change the group");
         // SAFETY: as above.
-        let done = check_int(unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) });
+        let done = check_int(unsafe { libc::setresuid(nobody, nobody, nobody) });
         assert_eq!(done, Ok(0), "cannot change the user");
     }
 }
@@ -339,4 +347,161 @@ pub fn become_nobody() {
 pub fn truncate(path: &CStr, bytes: i64) -> Result<i32, Fail> {
     // SAFETY: `path` is a C string.
     check_int(unsafe { libc::truncate(path.as_ptr(), bytes) })
+}
+
+/// `F_SETPIPE_SZ` of [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html); what it became.
+///
+/// # Errors
+/// What the call fails with.
+pub fn set_pipe_size(fd: RawFd, bytes: u64) -> Outcome {
+    // SAFETY: no memory is involved.
+    let became = check_int(unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes) })?;
+    Ok(usize::try_from(became).expect("checked"))
+}
+
+/// Has the signals of the descriptor sent to the calling thread (`F_SETOWN_EX`).
+///
+/// # Errors
+/// What the call fails with.
+pub fn set_owner_to_this_thread(fd: RawFd) -> Result<(), Fail> {
+    /// `struct f_owner_ex`, which Rust's `libc` does not have.
+    #[repr(C)]
+    struct Owner {
+        kind: i32,
+        pid: i32,
+    }
+    const F_SETOWN_EX: i32 = 15;
+    const F_OWNER_TID: i32 = 0;
+    let owner = Owner {
+        kind: F_OWNER_TID,
+        pid: rustix::thread::gettid().as_raw_nonzero().get(),
+    };
+    // SAFETY: `owner` is what the command takes.
+    check_int(unsafe { libc::fcntl(fd, F_SETOWN_EX, &raw const owner) }).map(drop)
+}
+
+/// Sends descriptors over a Unix socket.
+///
+/// # Panics
+/// If they cannot be sent.
+pub fn send_rights(socket: &UnixStream, fds: &[RawFd]) {
+    let fds: Vec<_> = fds.iter().map(|fd| borrow(*fd)).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_RIGHTS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fit = control.push(SendAncillaryMessage::ScmRights(&fds));
+    assert!(fit, "at most {MOST_RIGHTS} descriptors");
+    let sent = sendmsg(
+        socket,
+        &[IoSlice::new(b".")],
+        &mut control,
+        SendFlags::empty(),
+    );
+    assert_eq!(sent, Ok(1), "cannot send the descriptors");
+}
+
+/// Receives what was sent by one [`send_rights`].
+///
+/// # Panics
+/// If there is no message.
+#[must_use]
+pub fn receive_rights(socket: &UnixStream) -> Vec<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_RIGHTS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut data = [IoSliceMut::new(&mut byte)];
+    recvmsg(socket, &mut data, &mut control, RecvFlags::empty()).expect("no message");
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    rights.flatten().collect()
+}
+
+/// Most descriptors in one message.
+const MOST_RIGHTS: usize = 16;
+
+/// Two pages of addresses: what is good up to the end of the first is nowhere behind it.
+pub struct PageBeforeNothing(*mut libc::c_void);
+
+const PAGE: usize = 4096;
+
+impl PageBeforeNothing {
+    /// New ones.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn new() -> Self {
+        let pages = map(2 * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+        let second = pages.wrapping_byte_add(PAGE);
+        // SAFETY: the second page of our own mapping, to which nothing refers.
+        let done = unsafe { libc::mprotect(second, PAGE, libc::PROT_NONE) };
+        assert_eq!(done, 0, "cannot protect a page");
+        Self(pages)
+    }
+
+    /// Reads up to `bytes` bytes to where the last `good` ones of the page are.
+    ///
+    /// # Errors
+    /// What the call fails with.
+    pub fn read_into_last(&self, fd: RawFd, good: usize, bytes: usize) -> Outcome {
+        let at = self.0.wrapping_byte_add(PAGE - good);
+        // SAFETY: the kernel writes to our own page, and behind it answers with EFAULT.
+        check(unsafe { libc::read(fd, at, bytes) })
+    }
+
+    /// Writes `bytes` bytes from where the last `good` ones of the page are.
+    ///
+    /// # Errors
+    /// What the call fails with.
+    pub fn write_from_last(&self, fd: RawFd, good: usize, bytes: usize) -> Outcome {
+        let at = self.0.wrapping_byte_add(PAGE - good);
+        // SAFETY: the kernel only reads, and behind our own page answers with EFAULT.
+        check(unsafe { libc::write(fd, at, bytes) })
+    }
+}
+
+impl Default for PageBeforeNothing {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for PageBeforeNothing {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, to which nothing refers any more.
+        unsafe { libc::munmap(self.0, 2 * PAGE) };
+    }
+}
+
+fn map(bytes: usize, protection: i32) -> *mut libc::c_void {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, where the kernel has room.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED, "no room for {bytes} bytes");
+    at
+}
+
+/// Zeros that need no memory.
+pub struct Zeros(*mut libc::c_void, usize);
+
+/// So many of them.
+#[must_use]
+pub fn zeros(bytes: usize) -> Zeros {
+    Zeros(map(bytes, libc::PROT_READ), bytes)
+}
+
+impl std::ops::Deref for Zeros {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: our own mapping, which nobody writes to.
+        unsafe { std::slice::from_raw_parts(self.0.cast(), self.1) }
+    }
+}
+
+impl Drop for Zeros {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, to which nothing refers any more.
+        unsafe { libc::munmap(self.0, self.1) };
+    }
 }

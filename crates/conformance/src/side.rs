@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use standpipe::end::End;
 use standpipe::pipe::{ReadEnd, WriteEnd};
 
+use crate::raw;
+
 /// What an end can do. An end that reads does not write unless it is a FIFO's, opened for both;
 /// what a typed end does not offer is never asked of it (see [`crate::suite::Runs::ByDescriptor`]).
 pub(crate) trait Side: Send + Sync + AsRawFd {
@@ -98,7 +100,8 @@ impl Side for OwnedFd {
         Ok(rustix::pipe::fcntl_getpipe_size(self)?)
     }
     fn set_capacity_bytes(&self, bytes: usize) -> io::Result<usize> {
-        Ok(rustix::pipe::fcntl_setpipe_size(self, bytes)?)
+        let became = raw::set_pipe_size(self.as_raw_fd(), bytes as u64);
+        became.map_err(io::Error::from)
     }
     fn use_kernel(&self) -> io::Result<()> {
         Ok(())

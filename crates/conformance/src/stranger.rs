@@ -5,19 +5,14 @@
 //! by its ends as two programs do that never heard of each other: by the numbers of inherited
 //! descriptors, by a message, or by a path.
 
-use std::io::{IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
-
 use crate::ends::{Held, Slot, Slots, all_but};
 use crate::engine::open_again;
+use crate::raw;
 use crate::setting::PeerKind;
 use crate::side::abandon;
 
@@ -86,7 +81,8 @@ impl Meeting {
         } = self;
         drop(childs);
         if kind == PeerKind::Rights && !ends.is_empty() {
-            send(&parents, ends);
+            let fds: Vec<_> = ends.iter().map(|end| end.fd()).collect();
+            raw::send_rights(&parents, &fds);
         }
         let came = parents.read_exact(&mut [0]);
         came.expect("the peer ended before it had its ends");
@@ -96,39 +92,6 @@ impl Meeting {
         if self.kind != PeerKind::Rights || count == 0 {
             return Vec::new();
         }
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut byte = [0];
-        let mut data = [IoSliceMut::new(&mut byte)];
-        recvmsg(&self.childs, &mut data, &mut control, RecvFlags::empty()).expect("no message");
-        let messages = control.drain();
-        let rights = messages.filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        rights.flatten().collect()
+        raw::receive_rights(&self.childs)
     }
-}
-
-/// Most ends that are given to one peer.
-const MOST: usize = 16;
-
-fn send(socket: &UnixStream, ends: &[Arc<Slot>]) {
-    let fds: Vec<_> = ends.iter().map(|end| end.fd()).collect();
-    // SAFETY: the ends are open until the caller drops them, after this.
-    let borrow = |fd: &i32| unsafe { BorrowedFd::borrow_raw(*fd) };
-    let fds: Vec<_> = fds.iter().map(borrow).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    assert!(
-        control.push(SendAncillaryMessage::ScmRights(&fds)),
-        "at most {MOST} ends"
-    );
-    let sent = sendmsg(
-        socket,
-        &[IoSlice::new(b".")],
-        &mut control,
-        SendFlags::empty(),
-    );
-    assert_eq!(sent, Ok(1), "cannot send the ends");
 }

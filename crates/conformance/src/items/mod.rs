@@ -1,5 +1,6 @@
 //! The behaviours, by the sections of `semantics.md`.
 
+mod capacity;
 mod creation;
 mod descriptors;
 mod differences;
@@ -7,9 +8,12 @@ mod epolling;
 mod fifo_life;
 mod fifo_names;
 mod fifo_open;
+mod limits;
+mod packets;
 mod polling;
 mod reading;
 mod references;
+mod sigio;
 mod sigpipe;
 mod unaware;
 mod unread;
@@ -33,6 +37,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         fifo_open::BEHAVIOURS,
         fifo_life::BEHAVIOURS,
         references::BEHAVIOURS,
+        capacity::BEHAVIOURS,
+        limits::BEHAVIOURS,
+        packets::BEHAVIOURS,
+        sigio::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
     ];
