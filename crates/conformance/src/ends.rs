@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, Weak};
 
 use rustix::event::PollFlags;
 
@@ -37,9 +37,14 @@ impl Slot {
         slot.take()
     }
 
+    /// What is in it.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Option<Held>> {
+        self.0.read().expect("nobody panics here")
+    }
+
     /// The number of the descriptor.
     pub(crate) fn fd(&self) -> RawFd {
-        let slot = self.0.read().expect("nobody panics here");
+        let slot = self.read();
         slot.as_ref().expect("a closed end").side.as_raw_fd()
     }
 
@@ -159,7 +164,7 @@ impl<K> EndOf<K> {
     }
 
     pub(crate) fn with<T>(&self, f: impl FnOnce(&Held) -> T) -> T {
-        let slot = self.0.0.read().expect("nobody panics here");
+        let slot = self.0.read();
         let held = slot.as_ref();
         f(held.expect("an end that this peer was not given"))
     }

@@ -1,14 +1,16 @@
 //! Who makes the pipes: the kernel, standpipe, or a kernel pipe with a flaw put in on purpose.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use standpipe::end::End;
-use standpipe::pipe;
+use standpipe::{fifo, pipe};
 
 use crate::flaw::{Flaw, Flawed};
 use crate::side::Side;
@@ -84,12 +86,19 @@ impl Engine {
 
     /// Makes a FIFO.
     pub(crate) fn mkfifo(self, path: &CStr, mode: u32) -> io::Result<()> {
+        if self == Self::Adopted {
+            return fifo::create(as_path(path), mode);
+        }
         let mode = Mode::from_raw_mode(mode);
         Ok(rustix::fs::mkfifoat(CWD, path, mode)?)
     }
 
     /// Opens a FIFO.
     pub(crate) fn open(self, path: &CStr, flags: OFlags) -> io::Result<Box<dyn Side>> {
+        let plain = OFlags::ACCMODE | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        if self == Self::Adopted && plain.contains(flags) {
+            return Ok(Box::new(open_by_standpipe(as_path(path), flags)?));
+        }
         self.adopt(rustix::fs::open(path, flags, Mode::empty())?)
     }
 
@@ -118,6 +127,21 @@ impl fmt::Display for Engine {
             Self::Adopted => f.write_str("adopted"),
             Self::Flawed(flaw) => write!(f, "flawed({flaw:?})"),
         }
+    }
+}
+
+fn as_path(path: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(path.to_bytes()))
+}
+
+fn open_by_standpipe(path: &Path, flags: OFlags) -> io::Result<End> {
+    let options = fifo::Options::new()
+        .nonblocking(flags.contains(OFlags::NONBLOCK))
+        .close_on_exec(flags.contains(OFlags::CLOEXEC));
+    match flags & OFlags::ACCMODE {
+        OFlags::RDWR => options.open_both(path),
+        OFlags::WRONLY => options.open_write(path),
+        _ => options.open_read(path),
     }
 }
 

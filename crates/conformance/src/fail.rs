@@ -5,6 +5,7 @@ use std::io;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use standpipe::fifo::FifoError;
 
 /// An errno.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +76,13 @@ impl From<Errno> for Fail {
 impl From<io::Error> for Fail {
     /// Rust's callers look at the kind, so an error that has only a kind counts as its errno.
     fn from(error: io::Error) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        if let Some(FifoError {
+            errno: Some(errno), ..
+        }) = inner
+        {
+            return Self(errno.raw_os_error().expect("the kernel's"));
+        }
         let by_kind = || match error.kind() {
             io::ErrorKind::WouldBlock => libc::EAGAIN,
             io::ErrorKind::BrokenPipe => libc::EPIPE,

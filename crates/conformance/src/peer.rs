@@ -77,9 +77,9 @@ fn spawn_child<E: Ends, R: Report>(kind: PeerKind, ends: E, body: impl FnOnce(E)
     // The parent keeps its copies until the child has come by its own.
     let mut work = Some((ends, body));
     let pid = fork(|| {
-        stranger::keep_only(&given);
-        if let Some(meeting) = &meeting {
-            meeting.come_by(&given.get());
+        match &meeting {
+            Some(meeting) => meeting.come_by(&given),
+            None => stranger::keep_only(&given),
         }
         let (ends, body) = work.take().expect("done once");
         let done = catch_unwind(AssertUnwindSafe(|| body(ends))).map_err(|panic| message(&*panic));

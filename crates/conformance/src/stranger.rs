@@ -21,11 +21,6 @@ pub(crate) fn keep_only(keep: &Slots) {
     all_but(keep).iter().for_each(|end| drop(end.take()));
 }
 
-/// Makes this process one that was just started, as far as standpipe is concerned.
-fn forget_inherited() {
-    // Nothing is inherited as long as ends are kernel pipes.
-}
-
 /// Between a test and a stranger: the parent's and the child's end of a socket.
 pub(crate) struct Meeting {
     kind: PeerKind,
@@ -48,8 +43,12 @@ impl Meeting {
     }
 
     /// In the child: comes by the ends in a stranger's way.
-    pub(crate) fn come_by(&self, ends: &[Arc<Slot>]) {
-        forget_inherited();
+    pub(crate) fn come_by(&self, given: &Slots) {
+        standpipe::end::forget_inherited();
+        for other in all_but(given).iter().filter_map(|end| end.take()) {
+            drop(abandon(other.side));
+        }
+        let ends = given.get();
         let inherited: Vec<_> = ends
             .iter()
             .map(|end| end.take().expect("a given end"))

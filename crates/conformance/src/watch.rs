@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFlags, Timespec, epoll};
+use standpipe::poll;
 
 use crate::ends::{EndOf, Slot};
+use crate::engine::Engine;
 use crate::fail::Fail;
 use crate::raw::borrow;
 use crate::setting::Setting;
@@ -58,7 +60,10 @@ impl Setting {
         watched: [(Watched, PollFlags); N],
         timeout: Option<Duration>,
     ) -> Result<(usize, [PollFlags; N]), Fail> {
-        kernel_poll(watched, timeout)
+        match self.engine {
+            Engine::Adopted => standpipe_poll(watched, timeout),
+            _ => kernel_poll(watched, timeout),
+        }
     }
 
     /// Waits for `wanted` of one end; what came.
@@ -79,8 +84,72 @@ impl Setting {
         watched: [(Watched, [bool; 3]); N],
         timeout: Option<Duration>,
     ) -> Result<(usize, [[bool; 3]; N]), Fail> {
-        kernel_select(watched, timeout)
+        match self.engine {
+            Engine::Adopted => standpipe_select(watched, timeout),
+            _ => kernel_select(watched, timeout),
+        }
     }
+}
+
+/// Does something with all of them as standpipe's own poll and select take them.
+fn with_sources<const N: usize, T>(
+    watched: &[Watched; N],
+    f: impl FnOnce([poll::Source<'_>; N]) -> T,
+) -> T {
+    let held = watched.each_ref().map(|watched| match watched {
+        Watched::End(slot) => Some(slot.read()),
+        Watched::Descriptor(_) => None,
+    });
+    let source = |i: usize| {
+        let held = held[i].as_ref().and_then(|held| held.as_ref());
+        match held.and_then(|held| held.side.as_end()) {
+            Some(end) => poll::Source::End(end),
+            None => poll::Source::Foreign(watched[i].fd()),
+        }
+    };
+    f(std::array::from_fn(source))
+}
+
+fn standpipe_poll<const N: usize>(
+    watched: [(Watched, PollFlags); N],
+    timeout: Option<Duration>,
+) -> Result<(usize, [PollFlags; N]), Fail> {
+    let wanted = watched.each_ref().map(|(_, wanted)| *wanted);
+    with_sources(&watched.map(|(watched, _)| watched), |sources| {
+        let mut wanted = wanted.into_iter();
+        let mut entries = sources.map(|source| poll::Entry {
+            source,
+            wanted: wanted.next().expect("one for each"),
+            revents: PollFlags::empty(),
+        });
+        let count = poll::poll(&mut entries, timeout, None)?;
+        Ok((count, entries.map(|entry| entry.revents)))
+    })
+}
+
+fn standpipe_select<const N: usize>(
+    watched: [(Watched, [bool; 3]); N],
+    timeout: Option<Duration>,
+) -> Result<(usize, [[bool; 3]; N]), Fail> {
+    let wanted = watched.each_ref().map(|(_, wanted)| *wanted);
+    with_sources(&watched.map(|(watched, _)| watched), |sources| {
+        let mut wanted = wanted.into_iter();
+        let mut entries = sources.map(|source| {
+            let [read, write, except] = wanted.next().expect("one for each");
+            poll::SelectEntry {
+                source,
+                wanted: poll::Interest {
+                    read,
+                    write,
+                    except,
+                },
+                ready: poll::Interest::default(),
+            }
+        });
+        let count = poll::select(&mut entries, timeout, None)?;
+        let ready = entries.map(|entry| [entry.ready.read, entry.ready.write, entry.ready.except]);
+        Ok((count, ready))
+    })
 }
 
 fn kernel_poll<const N: usize>(
