@@ -7,7 +7,7 @@
 use std::fs;
 
 /// The system calls in which an end may wait for its peer.
-const WAITING_CALLS: [libc::c_long; 14] = [
+const WAITING_CALLS: [libc::c_long; 18] = [
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_write,
@@ -19,6 +19,10 @@ const WAITING_CALLS: [libc::c_long; 14] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
+    libc::SYS_open,
+    libc::SYS_openat,
+    libc::SYS_splice,
+    libc::SYS_tee,
     libc::SYS_futex,
     libc::SYS_futex_waitv,
     libc::SYS_io_uring_enter,

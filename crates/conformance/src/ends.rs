@@ -4,144 +4,269 @@
 //! [`Reader::fd`] and [`Writer::fd`].
 //!
 //! Every end is known to a registry of the process, so that a forked peer can be left with
-//! exactly the ends that it was given (`close_all_but`), as a thread is.
+//! exactly the ends that it was given ([`all_but`]), as a thread is.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{OwnedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, Weak};
 
-use crate::engine::{ReadSide, WriteSide};
+use rustix::event::PollFlags;
+
+use crate::engine::Engine;
 use crate::fail::{Fail, Outcome};
+use crate::paths::Path;
+use crate::side::Side;
+
+/// An end, and what is needed to come by it in another process.
+pub(crate) struct Held {
+    pub(crate) side: Box<dyn Side>,
+    pub(crate) engine: Engine,
+    pub(crate) path: Path,
+}
 
 /// A place for an end, which is empty once the end was closed on behalf of a forked peer.
-type Slot<S> = Arc<RwLock<Option<Box<S>>>>;
+#[doc(hidden)]
+pub struct Slot(RwLock<Option<Held>>);
 
-/// The end to read from.
-pub struct Reader(Slot<dyn ReadSide>);
+impl Slot {
+    /// Takes the end. No thread of a forked child can hold the lock: the only one is here.
+    pub(crate) fn take(&self) -> Option<Held> {
+        let mut slot = self.0.try_write().expect("an end in use during fork");
+        slot.take()
+    }
 
-/// The end to write to.
-pub struct Writer(Slot<dyn WriteSide>);
+    /// What is in it.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Option<Held>> {
+        self.0.read().expect("nobody panics here")
+    }
 
-/// An end as the registry knows it.
-trait Closable: Send + Sync {
-    fn close(&self);
-}
+    /// The number of the descriptor.
+    pub(crate) fn fd(&self) -> RawFd {
+        let slot = self.read();
+        slot.as_ref().expect("a closed end").side.as_raw_fd()
+    }
 
-impl<S: ?Sized + Send + Sync> Closable for RwLock<Option<Box<S>>> {
-    fn close(&self) {
-        // No thread of a forked child can hold the lock: the only one is here.
-        self.try_write().expect("an end in use during fork").take();
+    /// Puts an end where one was taken.
+    pub(crate) fn put(&self, held: Held) {
+        *self.0.try_write().expect("an end in use during fork") = Some(held);
     }
 }
 
-static REGISTRY: Mutex<Vec<Weak<dyn Closable>>> = Mutex::new(Vec::new());
+static REGISTRY: Mutex<Vec<Weak<Slot>>> = Mutex::new(Vec::new());
 
-fn register(end: Weak<dyn Closable>) {
+fn register(end: &Arc<Slot>) {
     let mut registry = REGISTRY.lock().expect("nobody panics here");
     registry.retain(|known| known.strong_count() > 0);
-    registry.push(end);
+    registry.push(Arc::downgrade(end));
 }
 
-/// Identifies an end within a process.
-pub type EndId = usize;
-
-/// Closes every end of this process but those in `keep`: what a forked peer does first.
-pub(crate) fn close_all_but(keep: &[EndId]) {
-    let registry = std::mem::take(&mut *REGISTRY.lock().expect("nobody panics here"));
-    for end in registry.iter().filter_map(Weak::upgrade) {
-        if !keep.contains(&Arc::as_ptr(&end).cast::<()>().addr()) {
-            end.close();
-        }
-    }
+/// Every end of this process but those in `keep`.
+pub(crate) fn all_but(keep: &Slots) -> Vec<Arc<Slot>> {
+    let registry = REGISTRY.lock().expect("nobody panics here");
+    let others = registry
+        .iter()
+        .filter(|end| !keep.0.iter().any(|kept| Weak::ptr_eq(kept, end)));
+    others.filter_map(Weak::upgrade).collect()
 }
 
 /// Ends that can be given to a peer.
 pub trait Ends: Send + 'static {
-    /// Adds the ids of the ends.
-    fn ids(&self, into: &mut Vec<EndId>);
+    /// Adds the places of the ends.
+    #[doc(hidden)]
+    fn slots(&self, into: &mut Slots);
 }
 
-impl Ends for () {
-    fn ids(&self, _: &mut Vec<EndId>) {}
-}
+/// The places of ends, which they do not keep open.
+#[derive(Default)]
+pub struct Slots(Vec<Weak<Slot>>);
 
-impl<A: Ends, B: Ends> Ends for (A, B) {
-    fn ids(&self, into: &mut Vec<EndId>) {
-        self.0.ids(into);
-        self.1.ids(into);
+impl Slots {
+    pub(crate) fn get(&self) -> Vec<Arc<Slot>> {
+        let places = self.0.iter().map(Weak::upgrade);
+        places
+            .map(|end| end.expect("an end that was given"))
+            .collect()
     }
 }
 
-macro_rules! end {
-    ($end:ident, $side:ident) => {
-        impl $end {
-            pub(crate) fn boxed(side: Box<dyn $side>) -> Self {
-                let slot = Arc::new(RwLock::new(Some(side)));
-                let closable: Arc<dyn Closable> = slot.clone();
-                register(Arc::downgrade(&closable));
-                Self(slot)
-            }
-
-            fn with<T>(&self, f: impl FnOnce(&dyn $side) -> T) -> T {
-                let side = self.0.read().expect("nobody panics here");
-                f(side
-                    .as_deref()
-                    .expect("an end that this peer was not given"))
-            }
-
-            /// Another descriptor of the same end.
-            #[must_use]
-            pub fn try_clone(&self) -> Self {
-                Self::boxed(self.with(|side| side.try_clone().expect("cannot clone the end")))
-            }
-
-            /// The number of the descriptor.
-            #[must_use]
-            pub fn fd(&self) -> RawFd {
-                self.with(|side| side.as_raw_fd())
-            }
-
-            /// Sets or clears `O_NONBLOCK`, through the engine.
-            pub fn set_nonblocking(&self, yes: bool) {
-                self.with(|side| side.set_nonblocking(yes))
-                    .expect("cannot set O_NONBLOCK");
-            }
-
-            /// The same end for somebody who knows nothing of standpipe: its bare descriptor.
-            #[must_use]
-            pub fn into_unaware(self) -> Self {
-                Self::boxed(Box::new(self.into_fd()))
-            }
-
-            /// The bare descriptor, for a program that knows of nothing else.
-            fn into_fd(self) -> OwnedFd {
-                self.0
-                    .write()
-                    .expect("nobody panics here")
-                    .take()
-                    .expect("a closed end")
-                    .into_fd()
-            }
-        }
-
-        impl Ends for $end {
-            fn ids(&self, into: &mut Vec<EndId>) {
-                into.push(Arc::as_ptr(&self.0).cast::<()>().addr());
-            }
-        }
-
-        impl From<$end> for Stdio {
-            fn from(end: $end) -> Stdio {
-                end.into_fd().into()
-            }
-        }
-    };
+impl Ends for () {
+    fn slots(&self, _: &mut Slots) {}
 }
-end!(Reader, ReadSide);
-end!(Writer, WriteSide);
 
-impl Reader {
+impl<A: Ends, B: Ends> Ends for (A, B) {
+    fn slots(&self, into: &mut Slots) {
+        self.0.slots(into);
+        self.1.slots(into);
+    }
+}
+
+impl<A: Ends> Ends for Vec<A> {
+    fn slots(&self, into: &mut Slots) {
+        self.iter().for_each(|end| end.slots(into));
+    }
+}
+
+/// An end: for what, `K` says.
+pub struct EndOf<K>(Arc<Slot>, PhantomData<fn() -> K>);
+
+/// The end to read from.
+pub type Reader = EndOf<kind::Read>;
+
+/// The end to write to.
+pub type Writer = EndOf<kind::Write>;
+
+/// A FIFO opened for both.
+pub type Both = EndOf<kind::Both>;
+
+/// What ends are for.
+pub mod kind {
+    /// To read.
+    pub enum Read {}
+    /// To write.
+    pub enum Write {}
+    /// Both.
+    pub enum Both {}
+
+    /// Those that read.
+    pub trait Reads {}
+    impl Reads for Read {}
+    impl Reads for Both {}
+
+    /// Those that write.
+    pub trait Writes {}
+    impl Writes for Write {}
+    impl Writes for Both {}
+}
+
+impl<K: 'static> Ends for EndOf<K> {
+    fn slots(&self, into: &mut Slots) {
+        into.0.push(Arc::downgrade(&self.0));
+    }
+}
+
+impl<K> From<EndOf<K>> for Stdio {
+    fn from(end: EndOf<K>) -> Self {
+        end.into_fd().into()
+    }
+}
+
+impl<K> EndOf<K> {
+    pub(crate) fn of(held: Held) -> Self {
+        let slot = Arc::new(Slot(RwLock::new(Some(held))));
+        register(&slot);
+        Self(slot, PhantomData)
+    }
+
+    pub(crate) fn slot(&self) -> Arc<Slot> {
+        self.0.clone()
+    }
+
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&Held) -> T) -> T {
+        let slot = self.0.read();
+        let held = slot.as_ref();
+        f(held.expect("an end that this peer was not given"))
+    }
+
+    fn side<T>(&self, f: impl FnOnce(&dyn Side) -> io::Result<T>) -> Result<T, Fail> {
+        Ok(self.with(|held| f(&*held.side))?)
+    }
+
+    /// Another descriptor of the same end.
+    #[must_use]
+    pub fn try_clone(&self) -> Self {
+        Self::of(self.with(|held| Held {
+            side: held.side.try_clone().expect("cannot clone the end"),
+            engine: held.engine,
+            path: held.path.clone(),
+        }))
+    }
+
+    /// The same end for somebody who knows nothing of standpipe: its bare descriptor.
+    #[must_use]
+    pub fn into_unaware(self) -> Self {
+        let Held { side, path, .. } = self.take();
+        let side = Box::new(side.into_fd());
+        let engine = Engine::Kernel;
+        Self::of(Held { side, engine, path })
+    }
+
+    /// The bare descriptor, for a program that knows of nothing else.
+    #[must_use]
+    pub fn into_fd(self) -> OwnedFd {
+        self.take().side.into_fd()
+    }
+
+    fn take(&self) -> Held {
+        let mut slot = self.0.0.write().expect("nobody panics here");
+        slot.take().expect("a closed end")
+    }
+
+    /// The number of the descriptor.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.with(|held| held.side.as_raw_fd())
+    }
+
+    /// Sets or clears `O_NONBLOCK`, through the engine.
+    pub fn set_nonblocking(&self, yes: bool) {
+        self.side(|side| side.set_nonblocking(yes))
+            .expect("cannot set O_NONBLOCK");
+    }
+
+    /// What poll would report now, all bits wanted.
+    #[must_use]
+    pub fn events(&self) -> PollFlags {
+        self.events_of(PollFlags::all())
+    }
+
+    /// What poll would report now if it was asked for `wanted`.
+    #[must_use]
+    pub fn events_of(&self, wanted: PollFlags) -> PollFlags {
+        self.side(|side| side.events(wanted))
+            .expect("cannot ask for events")
+    }
+
+    /// The number of the descriptor for raw poll and epoll.
+    #[must_use]
+    pub fn pollable(&self) -> RawFd {
+        self.side(|side| Ok(side.pollable()?.as_raw_fd()))
+            .expect("cannot get the pollable descriptor")
+    }
+
+    /// How many bytes are unread.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub fn unread_bytes(&self) -> Outcome {
+        self.side(|side| side.unread_bytes())
+    }
+
+    /// The capacity.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub fn capacity_bytes(&self) -> Outcome {
+        self.side(|side| side.capacity_bytes())
+    }
+
+    /// Sets the capacity; what it became.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub fn set_capacity_bytes(&self, bytes: usize) -> Outcome {
+        self.side(|side| side.set_capacity_bytes(bytes))
+    }
+
+    /// From now on, system calls on the bare descriptor do what they say.
+    pub fn use_kernel(&self) {
+        self.side(|side| side.use_kernel())
+            .expect("cannot go to the kernel pipe");
+    }
+}
+
+impl<K: kind::Reads> EndOf<K> {
     /// One read of up to `bytes` bytes.
     ///
     /// # Errors
@@ -158,7 +283,7 @@ impl Reader {
     /// # Errors
     /// What the engine's read fails with.
     pub fn read_into(&self, buf: &mut [u8]) -> Outcome {
-        Ok(self.with(|side| side.read(buf))?)
+        self.side(|side| side.read(buf))
     }
 
     /// One vectored read.
@@ -166,7 +291,7 @@ impl Reader {
     /// # Errors
     /// What the engine's read fails with.
     pub fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> Outcome {
-        Ok(self.with(|side| side.read_vectored(bufs))?)
+        self.side(|side| side.read_vectored(bufs))
     }
 
     /// Exactly `bytes` bytes, in as many reads as it takes.
@@ -226,13 +351,13 @@ impl Reader {
     }
 }
 
-impl Writer {
+impl<K: kind::Writes> EndOf<K> {
     /// One write.
     ///
     /// # Errors
     /// What the engine's write fails with.
     pub fn write(&self, bytes: &[u8]) -> Outcome {
-        Ok(self.with(|side| side.write(bytes))?)
+        self.side(|side| side.write(bytes))
     }
 
     /// One vectored write.
@@ -240,6 +365,6 @@ impl Writer {
     /// # Errors
     /// What the engine's write fails with.
     pub fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> Outcome {
-        Ok(self.with(|side| side.write_vectored(bufs))?)
+        self.side(|side| side.write_vectored(bufs))
     }
 }

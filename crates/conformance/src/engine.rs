@@ -1,21 +1,29 @@
 //! Who makes the pipes: the kernel, standpipe, or a kernel pipe with a flaw put in on purpose.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ffi::{CStr, OsStr};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::pipe::PipeFlags;
-use standpipe::pipe;
+use standpipe::end::End;
+use standpipe::{fifo, pipe};
 
 use crate::flaw::{Flaw, Flawed};
+use crate::side::Side;
 
 /// Who makes the pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// The kernel: the oracle.
     Kernel,
-    /// standpipe.
+    /// standpipe's typed ends ([`standpipe::pipe`]).
     Standpipe,
+    /// standpipe's ends by descriptor ([`standpipe::end`]): made by anybody, adopted.
+    Adopted,
     /// The kernel, with a flaw that the suite has to notice.
     Flawed(Flaw),
 }
@@ -35,47 +43,105 @@ pub struct Options {
     pub close_on_exec: bool,
 }
 
-/// What a reader of an engine can do.
-pub(crate) trait ReadSide: Send + Sync + AsRawFd {
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize>;
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
-    fn try_clone(&self) -> io::Result<Box<dyn ReadSide>>;
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()>;
-    fn into_fd(self: Box<Self>) -> OwnedFd;
-}
-
-/// What a writer of an engine can do.
-pub(crate) trait WriteSide: Send + Sync + AsRawFd {
-    fn write(&self, buf: &[u8]) -> io::Result<usize>;
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize>;
-    fn try_clone(&self) -> io::Result<Box<dyn WriteSide>>;
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()>;
-    fn into_fd(self: Box<Self>) -> OwnedFd;
-}
-
 impl Engine {
     /// The two ends of a new pipe.
-    pub(crate) fn pipe(
+    pub(crate) fn pipe(self, options: &Options) -> io::Result<(Box<dyn Side>, Box<dyn Side>)> {
+        if self == Self::Standpipe {
+            let (r, w) = builder(options).build()?;
+            return Ok((Box::new(r), Box::new(w)));
+        }
+        let mut flags = PipeFlags::empty();
+        flags.set(PipeFlags::CLOEXEC, options.close_on_exec);
+        flags.set(PipeFlags::NONBLOCK, options.nonblocking);
+        self.adopt_both(rustix::pipe::pipe_with(flags)?, options)
+    }
+
+    /// The two ends of the FIFO at `path`, which nobody has open: neither open waits.
+    pub(crate) fn fifo(
         self,
+        path: &CStr,
         options: &Options,
-    ) -> io::Result<(Box<dyn ReadSide>, Box<dyn WriteSide>)> {
+    ) -> io::Result<(Box<dyn Side>, Box<dyn Side>)> {
+        let mut flags = OFlags::empty();
+        flags.set(OFlags::CLOEXEC, options.close_on_exec);
+        flags.set(OFlags::NONBLOCK, options.nonblocking);
+        let open = |access| rustix::fs::open(path, access | flags, Mode::empty());
+        let both = open(OFlags::RDWR)?;
+        let ends = (open(OFlags::RDONLY)?, open(OFlags::WRONLY)?);
+        drop(both);
+        self.adopt_both(ends, options)
+    }
+
+    fn adopt_both(
+        self,
+        (r, w): (OwnedFd, OwnedFd),
+        options: &Options,
+    ) -> io::Result<(Box<dyn Side>, Box<dyn Side>)> {
+        let (r, w) = (self.adopt(r)?, self.adopt(w)?);
+        if let Some(bytes) = options.capacity_bytes {
+            w.set_capacity_bytes(bytes)?;
+        }
+        Ok((r, w))
+    }
+
+    /// Makes a FIFO.
+    pub(crate) fn mkfifo(self, path: &CStr, mode: u32) -> io::Result<()> {
+        if self == Self::Adopted {
+            return fifo::create(as_path(path), mode);
+        }
+        let mode = Mode::from_raw_mode(mode);
+        Ok(rustix::fs::mkfifoat(CWD, path, mode)?)
+    }
+
+    /// Opens a FIFO.
+    pub(crate) fn open(self, path: &CStr, flags: OFlags) -> io::Result<Box<dyn Side>> {
+        let plain = OFlags::ACCMODE | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        if self == Self::Adopted && plain.contains(flags) {
+            return Ok(Box::new(open_by_standpipe(as_path(path), flags)?));
+        }
+        self.adopt(rustix::fs::open(path, flags, Mode::empty())?)
+    }
+
+    /// An end that was made elsewhere, or opened by its path.
+    pub(crate) fn adopt(self, fd: OwnedFd) -> io::Result<Box<dyn Side>> {
         Ok(match self {
-            Self::Kernel => {
-                let (r, w) = kernel_pipe(options)?;
-                (Box::new(r), Box::new(w))
-            }
-            Self::Flawed(flaw) => {
-                let (r, w) = kernel_pipe(options)?;
-                (
-                    Box::new(Flawed { inner: r, flaw }),
-                    Box::new(Flawed { inner: w, flaw }),
-                )
-            }
-            Self::Standpipe => {
-                let (r, w) = builder(options).build()?;
-                (Box::new(r), Box::new(w))
-            }
+            Self::Kernel => Box::new(fd),
+            Self::Adopted => Box::new(End::from_fd(fd)?),
+            Self::Flawed(flaw) => Box::new(Flawed { inner: fd, flaw }),
+            Self::Standpipe => unreachable!("typed ends are made, not adopted"),
         })
+    }
+
+    /// Whether it is standpipe that is tested.
+    #[must_use]
+    pub fn is_standpipe(self) -> bool {
+        matches!(self, Self::Standpipe | Self::Adopted)
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("kernel"),
+            Self::Standpipe => f.write_str("standpipe"),
+            Self::Adopted => f.write_str("adopted"),
+            Self::Flawed(flaw) => write!(f, "flawed({flaw:?})"),
+        }
+    }
+}
+
+fn as_path(path: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(path.to_bytes()))
+}
+
+fn open_by_standpipe(path: &Path, flags: OFlags) -> io::Result<End> {
+    let options = fifo::Options::new()
+        .nonblocking(flags.contains(OFlags::NONBLOCK))
+        .close_on_exec(flags.contains(OFlags::CLOEXEC));
+    match flags & OFlags::ACCMODE {
+        OFlags::RDWR => options.open_both(path),
+        OFlags::WRONLY => options.open_write(path),
+        _ => options.open_read(path),
     }
 }
 
@@ -93,91 +159,25 @@ fn builder(options: &Options) -> pipe::Builder {
     builder
 }
 
-fn kernel_pipe(options: &Options) -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut flags = PipeFlags::empty();
-    flags.set(PipeFlags::CLOEXEC, options.close_on_exec);
-    flags.set(PipeFlags::NONBLOCK, options.nonblocking);
-    let (r, w) = rustix::pipe::pipe_with(flags)?;
-    if let Some(bytes) = options.capacity_bytes {
-        rustix::pipe::fcntl_setpipe_size(&w, bytes)?;
-    }
-    Ok((r, w))
+/// Opens the FIFO at `path` anew, for what `inherited` is for and with its flags, without waiting
+/// and whether or not anybody is at the other end.
+pub(crate) fn open_again(path: &CStr, inherited: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::fcntl_getfl(inherited)?;
+    let open = |access| rustix::fs::open(path, access, Mode::empty());
+    let access = flags & OFlags::ACCMODE;
+    // With nobody at the other end, an open either fails, or makes a reader that never met a
+    // writer, which is another thing (item 61).
+    let alone = !has_peer(inherited, access)?;
+    let company = alone.then(|| open(OFlags::RDWR)).transpose()?;
+    let opened = open(access | OFlags::NONBLOCK)?;
+    drop(company);
+    rustix::fs::fcntl_setfl(&opened, flags)?;
+    Ok(opened)
 }
 
-fn set_nonblocking(fd: impl AsFd, yes: bool) -> io::Result<()> {
-    let mut flags = rustix::fs::fcntl_getfl(&fd)?;
-    flags.set(OFlags::NONBLOCK, yes);
-    Ok(rustix::fs::fcntl_setfl(&fd, flags)?)
-}
-
-impl ReadSide for OwnedFd {
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Ok(rustix::io::read(self, buf)?)
-    }
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        Ok(rustix::io::readv(self, bufs)?)
-    }
-    fn try_clone(&self) -> io::Result<Box<dyn ReadSide>> {
-        Ok(Box::new(Self::try_clone(self)?))
-    }
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        set_nonblocking(self, yes)
-    }
-    fn into_fd(self: Box<Self>) -> OwnedFd {
-        *self
-    }
-}
-
-impl WriteSide for OwnedFd {
-    fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        Ok(rustix::io::write(self, buf)?)
-    }
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(rustix::io::writev(self, bufs)?)
-    }
-    fn try_clone(&self) -> io::Result<Box<dyn WriteSide>> {
-        Ok(Box::new(Self::try_clone(self)?))
-    }
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        set_nonblocking(self, yes)
-    }
-    fn into_fd(self: Box<Self>) -> OwnedFd {
-        *self
-    }
-}
-
-impl ReadSide for pipe::ReadEnd {
-    fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        Read::read(&mut &*self, buf)
-    }
-    fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        Read::read_vectored(&mut &*self, bufs)
-    }
-    fn try_clone(&self) -> io::Result<Box<dyn ReadSide>> {
-        Ok(Box::new(Self::try_clone(self)?))
-    }
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        Self::set_nonblocking(self, yes)
-    }
-    fn into_fd(self: Box<Self>) -> OwnedFd {
-        (*self).into()
-    }
-}
-
-impl WriteSide for pipe::WriteEnd {
-    fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        Write::write(&mut &*self, buf)
-    }
-    fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        Write::write_vectored(&mut &*self, bufs)
-    }
-    fn try_clone(&self) -> io::Result<Box<dyn WriteSide>> {
-        Ok(Box::new(Self::try_clone(self)?))
-    }
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        Self::set_nonblocking(self, yes)
-    }
-    fn into_fd(self: Box<Self>) -> OwnedFd {
-        (*self).into()
-    }
+fn has_peer(end: impl AsFd, access: OFlags) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(&end, PollFlags::empty())];
+    poll(&mut fds, Some(&Timespec::default()))?;
+    Ok(access == OFlags::RDWR || fds[0].revents().is_empty())
 }

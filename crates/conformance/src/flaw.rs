@@ -1,9 +1,11 @@
 //! Kernel pipes with one flaw each, to prove that the suite detects: see [`Flaw::caught_by`].
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use crate::engine::{ReadSide, WriteSide};
+use rustix::event::PollFlags;
+
+use crate::side::Side;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,16 +98,16 @@ impl Flawed {
     }
 }
 
-impl ReadSide for Flawed {
+impl Side for Flawed {
     fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
         match self.flaw {
-            Flaw::ShortRead if buf.len() > 1 => ReadSide::read(&self.inner, &mut buf[..1]),
+            Flaw::ShortRead if buf.len() > 1 => self.inner.read(&mut buf[..1]),
             Flaw::EarlyEof if !self.is_nonblocking() && !self.has_data()? => Ok(0),
-            Flaw::SwallowedEintr => match ReadSide::read(&self.inner, buf) {
+            Flaw::SwallowedEintr => match self.inner.read(buf) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
                 outcome => outcome,
             },
-            _ => ReadSide::read(&self.inner, buf),
+            _ => self.inner.read(buf),
         }
     }
     fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -114,55 +116,52 @@ impl ReadSide for Flawed {
         }
         self.inner.read_vectored(bufs)
     }
-    fn try_clone(&self) -> io::Result<Box<dyn ReadSide>> {
-        Ok(Box::new(Self {
-            inner: self.inner.try_clone()?,
-            flaw: self.flaw,
-        }))
-    }
-    fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        ReadSide::set_nonblocking(&self.inner, yes)
-    }
-    fn into_fd(self: Box<Self>) -> OwnedFd {
-        self.inner
-    }
-}
-
-impl WriteSide for Flawed {
     fn write(&self, buf: &[u8]) -> io::Result<usize> {
         let (first, second) = buf.split_at(buf.len() / 2);
         match self.flaw {
             Flaw::TornWrite if !first.is_empty() && buf.len() <= rustix::pipe::PIPE_BUF => {
-                let written = WriteSide::write(&self.inner, first)?;
+                let written = self.inner.write(first)?;
                 std::thread::yield_now();
-                Ok(written + WriteSide::write(&self.inner, second)?)
+                Ok(written + self.inner.write(second)?)
             }
-            Flaw::LostByte if !first.is_empty() => {
-                Ok(WriteSide::write(&self.inner, &buf[..buf.len() - 1])? + 1)
-            }
-            Flaw::ShortWrite if buf.len() > rustix::pipe::PIPE_BUF => {
-                WriteSide::write(&self.inner, first)
-            }
-            Flaw::SwallowedEpipe => match WriteSide::write(&self.inner, buf) {
+            Flaw::LostByte if !first.is_empty() => Ok(self.inner.write(&buf[..buf.len() - 1])? + 1),
+            Flaw::ShortWrite if buf.len() > rustix::pipe::PIPE_BUF => self.inner.write(first),
+            Flaw::SwallowedEpipe => match self.inner.write(buf) {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(buf.len()),
                 outcome => outcome,
             },
-            _ => WriteSide::write(&self.inner, buf),
+            _ => self.inner.write(buf),
         }
     }
     fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         self.inner.write_vectored(bufs)
     }
-    fn try_clone(&self) -> io::Result<Box<dyn WriteSide>> {
-        Ok(Box::new(Self {
-            inner: self.inner.try_clone()?,
-            flaw: self.flaw,
-        }))
+    fn try_clone(&self) -> io::Result<Box<dyn Side>> {
+        let (inner, flaw) = (self.inner.try_clone()?, self.flaw);
+        Ok(Box::new(Self { inner, flaw }))
     }
     fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
-        WriteSide::set_nonblocking(&self.inner, yes)
+        self.inner.set_nonblocking(yes)
     }
     fn into_fd(self: Box<Self>) -> OwnedFd {
         self.inner
+    }
+    fn events(&self, wanted: PollFlags) -> io::Result<PollFlags> {
+        self.inner.events(wanted)
+    }
+    fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
+        self.inner.pollable()
+    }
+    fn unread_bytes(&self) -> io::Result<usize> {
+        self.inner.unread_bytes()
+    }
+    fn capacity_bytes(&self) -> io::Result<usize> {
+        self.inner.capacity_bytes()
+    }
+    fn set_capacity_bytes(&self, bytes: usize) -> io::Result<usize> {
+        self.inner.set_capacity_bytes(bytes)
+    }
+    fn use_kernel(&self) -> io::Result<()> {
+        self.inner.use_kernel()
     }
 }

@@ -1,4 +1,4 @@
-//! A peer at the other end of a pipe: a thread or a forked child, by the setting.
+//! A peer at the other end of a pipe: a thread, a forked child or a stranger, by the setting.
 //!
 //! A peer owns the ends that it is given and no others: a thread because they are moved into it,
 //! a child because it closes all others first (and the parent its copies of those given away).
@@ -16,8 +16,9 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::asleep::Task;
-use crate::ends::{Ends, close_all_but};
+use crate::ends::{Ends, Slots};
 use crate::setting::{PeerKind, Setting};
+use crate::stranger::{self, Meeting};
 
 /// What a peer can report.
 pub trait Report: Serialize + DeserializeOwned + Send + 'static {}
@@ -45,7 +46,7 @@ impl Setting {
     ) -> Peer<R> {
         match self.peers {
             PeerKind::Thread => spawn_thread(ends, body),
-            PeerKind::Fork => spawn_child(ends, body),
+            kind => spawn_child(kind, ends, body),
         }
     }
 }
@@ -68,18 +69,29 @@ fn spawn_thread<E: Ends, R: Report>(
     }
 }
 
-fn spawn_child<E: Ends, R: Report>(ends: E, body: impl FnOnce(E) -> R) -> Peer<R> {
+fn spawn_child<E: Ends, R: Report>(kind: PeerKind, ends: E, body: impl FnOnce(E) -> R) -> Peer<R> {
     let (reported, report) = std::io::pipe().expect("no pipe for the report");
-    let mut keep = Vec::new();
-    ends.ids(&mut keep);
+    let mut given = Slots::default();
+    ends.slots(&mut given);
+    let meeting = Meeting::of(kind);
+    // The parent keeps its copies until the child has come by its own.
+    let mut work = Some((ends, body));
     let pid = fork(|| {
-        close_all_but(&keep);
+        match &meeting {
+            Some(meeting) => meeting.come_by(&given),
+            None => stranger::keep_only(&given),
+        }
+        let (ends, body) = work.take().expect("done once");
         let done = catch_unwind(AssertUnwindSafe(|| body(ends))).map_err(|panic| message(&*panic));
         let json = serde_json::to_vec(&done).expect("reports are plain data");
         (&report)
             .write_all(&json)
             .expect("the spawner reads the report");
     });
+    if let Some(meeting) = meeting {
+        meeting.see_it_done(&given.get());
+    }
+    drop(work);
     let task = Task {
         pid: pid.as_raw_nonzero().get(),
         tid: pid.as_raw_nonzero().get(),

@@ -133,3 +133,37 @@ pub fn is_silent() -> bool {
     let mut fds = [PollFd::new(&bell().0, PollFlags::IN)];
     poll(&mut fds, Some(&rustix::time::Timespec::default())).expect("cannot poll the bell") == 0
 }
+
+/// What came with a signal of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Its `si_code`.
+    pub code: i32,
+    /// Its `si_band`.
+    pub band: i64,
+    /// Its `si_fd`.
+    pub fd: RawFd,
+}
+
+/// Takes a signal that this thread blocks, if one is there.
+#[must_use]
+pub fn take(signal: Signal) -> Option<Notice> {
+    let set = only(signal);
+    let now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: all-zero bytes are a valid siginfo.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: all three are valid.
+    let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const now) };
+    // `_sigpoll` of the kernel's siginfo, which Rust's `libc` does not show: behind three ints and
+    // their padding.
+    let start = (&raw const info).cast::<u8>();
+    // SAFETY: within the 128 bytes of a siginfo, and aligned as the kernel wrote it.
+    let band = unsafe { start.add(16).cast::<i64>().read() };
+    // SAFETY: as above.
+    let fd = unsafe { start.add(24).cast::<i32>().read() };
+    let code = info.si_code;
+    (taken == signal.as_raw()).then_some(Notice { code, band, fd })
+}

@@ -12,14 +12,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use crate::engine::Engine;
 use crate::flaw::Flaw;
 use crate::items;
+use crate::paths::DIRECTORY_VARIABLE;
 use crate::setting::{PeerKind, Setting};
 
 /// A behaviour, as a test that is generic over the setting.
 pub struct Behaviour {
     /// The name, with the number of the item of `semantics.md` that it shows.
     pub name: &'static str,
-    /// Where it can be shown.
-    pub runs: Runs,
+    /// Where it can be shown: all of these hold.
+    pub runs: &'static [Runs],
     /// Panics where it does not hold.
     pub body: fn(Setting),
 }
@@ -29,59 +30,81 @@ pub struct Behaviour {
 pub enum Runs {
     /// In every setting.
     Everywhere,
-    /// With forked peers only, for this reason.
-    ForkOnly(&'static str),
+    /// With peers that are threads only, for this reason.
+    Threads(&'static str),
+    /// With peers that are processes, for this reason.
+    Processes(&'static str),
+    /// Where peers share the open file description, for this reason: not between those that open
+    /// a FIFO's path.
+    Inherited(&'static str),
+    /// By descriptor: typed ends offer less, for this reason.
+    ByDescriptor(&'static str),
     /// On the kernel's pipe only, for this reason.
     KernelOnly(&'static str),
+    /// By root, who was told that it changes the whole machine for a moment ([`SYSCTL_VARIABLE`]).
+    ChangesLimits,
 }
 
 impl Runs {
     /// Why the behaviour cannot be shown in a setting.
     fn skip_reason(self, setting: Setting) -> Option<&'static str> {
         match self {
-            Self::ForkOnly(why) if setting.peers != PeerKind::Fork => Some(why),
-            Self::KernelOnly(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::Threads(why) if setting.peers != PeerKind::Thread => Some(why),
+            Self::Processes(why) if setting.peers == PeerKind::Thread => Some(why),
+            Self::Inherited(why) if setting.peers == PeerKind::Fifo => Some(why),
+            Self::ByDescriptor(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::ChangesLimits if !may_change_limits() => {
+                Some("changes /proc/sys/fs/pipe-*: as root, with STANDPIPE_CONFORMANCE_SYSCTL=1")
+            }
+            Self::KernelOnly(why) if setting.engine.is_standpipe() => Some(why),
             _ => None,
         }
     }
 }
 
-/// Lists the behaviours of a file, by where they run: `everywhere(): a, b; fork("why"): c;`.
+/// Set, it allows tests to write to `/proc/sys/fs/pipe-*` and back.
+const SYSCTL_VARIABLE: &str = "STANDPIPE_CONFORMANCE_SYSCTL";
+
+fn may_change_limits() -> bool {
+    rustix::process::geteuid().is_root() && std::env::var_os(SYSCTL_VARIABLE).is_some()
+}
+
+/// Lists the behaviours of a file, by where they run: `everywhere(): a, b; processes("why"): c;`.
 macro_rules! behaviours {
-    ($($runs:ident $why:tt: $($name:ident),+ ;)+) => {
+    ($($($runs:ident $why:tt),+: $($name:ident),+ ;)+) => {
         /// The behaviours of this file.
-        pub(crate) const BEHAVIOURS: &[$crate::suite::Behaviour] = &[$($(
-            $crate::suite::Behaviour {
+        pub(crate) const BEHAVIOURS: &[&[$crate::suite::Behaviour]] = &[$({
+            const RUNS: &[$crate::suite::Runs] = &[$($crate::suite::behaviours!(@$runs $why)),+];
+            &[$($crate::suite::Behaviour {
                 name: stringify!($name),
-                runs: $crate::suite::behaviours!(@$runs $why),
+                runs: RUNS,
                 body: $name,
-            },
-        )+)+];
+            }),+]
+        }),+];
     };
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
-    (@fork ($why:literal)) => { $crate::suite::Runs::ForkOnly($why) };
+    (@threads ($why:literal)) => { $crate::suite::Runs::Threads($why) };
+    (@processes ($why:literal)) => { $crate::suite::Runs::Processes($why) };
+    (@inherited ($why:literal)) => { $crate::suite::Runs::Inherited($why) };
+    (@by_descriptor ($why:literal)) => { $crate::suite::Runs::ByDescriptor($why) };
+    (@changes_limits ()) => { $crate::suite::Runs::ChangesLimits };
     (@kernel ($why:literal)) => { $crate::suite::Runs::KernelOnly($why) };
 }
 pub(crate) use behaviours;
 
-const SETTINGS: [Setting; 4] = [
-    Setting {
-        engine: Engine::Kernel,
-        peers: PeerKind::Thread,
-    },
-    Setting {
-        engine: Engine::Kernel,
-        peers: PeerKind::Fork,
-    },
-    Setting {
-        engine: Engine::Standpipe,
-        peers: PeerKind::Thread,
-    },
-    Setting {
-        engine: Engine::Standpipe,
-        peers: PeerKind::Fork,
-    },
-];
+/// Where behaviours are shown: typed ends are made, so strangers have none.
+fn settings() -> impl Iterator<Item = Setting> {
+    let of = |engine, peers: &'static [PeerKind]| {
+        let setting = move |peers: &PeerKind| Setting {
+            engine,
+            peers: *peers,
+        };
+        peers.iter().map(setting)
+    };
+    of(Engine::Kernel, &PeerKind::ALL)
+        .chain(of(Engine::Standpipe, &[PeerKind::Thread, PeerKind::Fork]))
+        .chain(of(Engine::Adopted, &PeerKind::ALL))
+}
 
 /// The test that a process was started to run.
 const CASE_VARIABLE: &str = "STANDPIPE_CONFORMANCE_CASE";
@@ -104,7 +127,11 @@ impl Case {
     /// The case as a test that must pass, or is skipped with a reason.
     fn into_trial(self) -> Trial {
         let name = self.name();
-        match self.behaviour.runs.skip_reason(self.setting) {
+        let reasons = self.behaviour.runs.iter();
+        match reasons
+            .filter_map(|runs| runs.skip_reason(self.setting))
+            .next()
+        {
             None => Trial::test(name.clone(), move || run_in_a_process(&name)),
             Some(why) => Trial::test(name, || Ok(()))
                 .with_kind(format!("skipped: {why}"))
@@ -126,7 +153,7 @@ impl Case {
 
 fn cases() -> impl Iterator<Item = Case> {
     let of = |setting| items::all().map(move |behaviour| Case { behaviour, setting });
-    SETTINGS.into_iter().flat_map(of)
+    settings().flat_map(of)
 }
 
 fn canaries() -> impl Iterator<Item = Case> {
@@ -164,8 +191,11 @@ fn run_in_a_process(name: &str) -> Result<(), Failed> {
     use std::os::unix::process::CommandExt;
     let (mut output, stderr) = std::io::pipe()?;
     let mut command = Command::new(std::env::current_exe()?);
+    let directory = tempfile::tempdir()?;
     command
         .env(CASE_VARIABLE, name)
+        .env(DIRECTORY_VARIABLE, directory.path())
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .process_group(0);
     command.stdout(stderr.try_clone()?).stderr(stderr);
@@ -205,25 +235,26 @@ fn verdict(in_time: bool, status: ExitStatus, said: &str) -> Result<(), Failed> 
 mod tests {
     use super::*;
 
-    /// The items of `semantics.md` that must hold.
+    /// The items of `semantics.md` that are not shown, and why.
+    const NOT_SHOWN: &[(u32, &str)] = &[
+        (5, "FreeBSD's pipe2"),
+        (11, "FreeBSD's fstat"),
+        (73, "FreeBSD's FIONREAD"),
+    ];
+
+    /// Those that must hold: sections A to I and K.
     fn required() -> impl Iterator<Item = u32> {
-        [1, 2, 9, 19]
-            .into_iter()
-            .chain(23..=28)
-            .chain(30..=32)
-            .chain(34..=41)
-            .chain(45..=49)
-            .chain([52, 95, 96, 97, 98])
+        let shown = |number: &u32| NOT_SHOWN.iter().all(|(not, _)| not != number);
+        (1..=113).chain([132, 133]).filter(shown)
     }
 
     #[test]
     fn every_required_item_has_a_test_by_its_number() {
         for number in required() {
-            let prefix = format!("item_{number}_");
-            assert!(
-                items::all().any(|b| b.name.starts_with(&prefix)),
-                "none for item {number}"
-            );
+            // A difference shows the kernel's behaviour beside standpipe's.
+            let prefixes = [format!("item_{number}_"), format!("difference_{number}_")];
+            let shows = |b: &Behaviour| prefixes.iter().any(|prefix| b.name.starts_with(prefix));
+            assert!(items::all().any(shows), "none for item {number}");
         }
     }
 

@@ -1,11 +1,22 @@
 //! The behaviours, by the sections of `semantics.md`.
 
+mod capacity;
 mod creation;
+mod descriptors;
 mod differences;
+mod epolling;
+mod fifo_life;
+mod fifo_names;
+mod fifo_open;
+mod limits;
+mod packets;
+mod polling;
 mod reading;
 mod references;
+mod sigio;
 mod sigpipe;
 mod unaware;
+mod unread;
 mod writing;
 
 use crate::ends::Writer;
@@ -15,14 +26,25 @@ use crate::suite::Behaviour;
 pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
     let files = [
         creation::BEHAVIOURS,
+        descriptors::BEHAVIOURS,
         reading::BEHAVIOURS,
         writing::BEHAVIOURS,
         sigpipe::BEHAVIOURS,
+        polling::BEHAVIOURS,
+        epolling::BEHAVIOURS,
+        unread::BEHAVIOURS,
+        fifo_names::BEHAVIOURS,
+        fifo_open::BEHAVIOURS,
+        fifo_life::BEHAVIOURS,
         references::BEHAVIOURS,
+        capacity::BEHAVIOURS,
+        limits::BEHAVIOURS,
+        packets::BEHAVIOURS,
+        sigio::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
     ];
-    files.into_iter().flatten()
+    files.into_iter().flatten().copied().flatten()
 }
 
 const PAGE: usize = 4096;

@@ -1,10 +1,11 @@
-//! Reading (items 23 to 28, 30 to 32, 34).
+//! Reading (items 23 to 34).
 
 use std::io::IoSliceMut;
+use std::os::fd::AsRawFd;
 
 use rustix::process::Signal;
 
-use super::pattern;
+use super::{PAGE, pattern};
 use crate::engine::Options;
 use crate::fail::Fail;
 use crate::peer::Peer;
@@ -27,10 +28,16 @@ behaviours! {
         item_34_signal_interrupts_a_sleeping_read,
         item_34_signal_interrupts_one_of_several_sleeping_reads,
         item_34_with_sa_restart_a_sleeping_read_goes_on;
-    fork("threads stop together"):
+    inherited("who opens a path has a description of its own"):
+        item_33_o_nonblock_set_during_a_read_wakes_nobody;
+    kernel("Rust does not close an end that is in use"), threads("one descriptor table"):
+        item_33_a_close_during_a_read_is_none;
+    processes("threads stop together"):
         item_34_stop_and_continue_interrupts_nothing;
     kernel("Rust has no bad addresses"):
-        item_28_length_0_checks_no_address;
+        item_28_length_0_checks_no_address,
+        item_29_a_bad_buffer_is_efault_and_bytes_stay,
+        item_29_whole_slots_before_the_fault_are_returned;
     kernel("Rust has no bad counts"):
         item_30_readv_refuses_bad_counts;
 }
@@ -103,6 +110,27 @@ fn item_28_length_0_returns_0(s: Setting) {
 fn item_28_length_0_checks_no_address(s: Setting) {
     let (r, _w) = s.pipe();
     assert_eq!(raw::read_nowhere(r.fd(), 0), Ok(0));
+}
+
+fn item_29_a_bad_buffer_is_efault_and_bytes_stay(s: Setting) {
+    let (r, w) = s.pipe();
+    assert_eq!(w.write(&pattern(PAGE)), Ok(PAGE));
+    assert_eq!(raw::read_nowhere(r.fd(), PAGE), Err(Fail::FAULT));
+    let buffer = raw::PageBeforeNothing::new();
+    for good in [0, 1, 100, PAGE - 1] {
+        let outcome = buffer.read_into_last(r.fd(), good, PAGE);
+        assert_eq!(outcome, Err(Fail::FAULT), "{good} good bytes");
+    }
+    assert_eq!(s.spawn(r, |r| r.read(2 * PAGE)).join(), Ok(pattern(PAGE)));
+}
+
+fn item_29_whole_slots_before_the_fault_are_returned(s: Setting) {
+    let (r, w) = s.pipe();
+    let bytes = pattern(2 * PAGE);
+    assert_eq!(s.spawn(w, move |w| w.write(&bytes)).join(), Ok(2 * PAGE));
+    let buffer = raw::PageBeforeNothing::new();
+    assert_eq!(buffer.read_into_last(r.fd(), PAGE, 2 * PAGE), Ok(PAGE));
+    assert_eq!(r.read(2 * PAGE), Ok(pattern(2 * PAGE)[PAGE..].to_vec()));
 }
 
 fn item_30_readv_fills_in_order(s: Setting) {
@@ -186,6 +214,31 @@ fn item_32_last_writers_close_wakes_every_reader(s: Setting) {
     for reader in readers {
         assert_eq!(reader.join(), Ok(vec![]));
     }
+}
+
+fn item_33_o_nonblock_set_during_a_read_wakes_nobody(s: Setting) {
+    let (r, w) = s.pipe();
+    let reader = s.spawn(r.try_clone(), |r| (r.read(10), r.read(10)));
+    reader.until_asleep();
+    r.set_nonblocking(true);
+    reader.until_asleep();
+    assert_eq!(w.write(b"late"), Ok(4));
+    assert_eq!(reader.join(), (Ok(b"late".to_vec()), Err(Fail::AGAIN)));
+}
+
+fn item_33_a_close_during_a_read_is_none(s: Setting) {
+    let (r, w) = s.pipe();
+    let fd = r.fd();
+    let reader = s.spawn(r, |r| r.read(10));
+    reader.until_asleep();
+    // Closes the number, and leaves it in somebody's hands.
+    let null = std::fs::File::open("/dev/null").unwrap();
+    assert_eq!(raw::dup2(null.as_raw_fd(), fd), Ok(fd));
+    reader.until_asleep();
+    assert_eq!(w.write(b"late"), Ok(4), "the read keeps the end");
+    assert_eq!(reader.join(), Ok(b"late".to_vec()));
+    signals::ignore(Signal::PIPE);
+    assert_eq!(w.write(b"x"), Err(Fail::PIPE), "until it returns");
 }
 
 fn item_34_signal_interrupts_a_sleeping_read(s: Setting) {

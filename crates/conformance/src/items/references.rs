@@ -1,7 +1,8 @@
-//! References: fork, dup, exec, death (items 52, 95 to 98).
+//! References: fork, dup, exec, death, passing (items 52, 95 to 99).
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -25,8 +26,10 @@ behaviours! {
         item_95_forks_while_bytes_flow_change_nothing,
         item_97_exec_closes_close_on_exec_ends,
         item_97_exec_keeps_the_other_ends,
-        item_98_dup2_onto_the_last_write_descriptor_closes_it;
-    fork("threads die together"):
+        item_98_dup2_onto_the_last_write_descriptor_closes_it,
+        item_99_a_write_end_in_a_message_is_open,
+        item_99_dropping_the_message_closes_it;
+    processes("threads die together"):
         item_96_killed_writer_is_end_of_file,
         item_96_killed_reader_is_epipe;
 }
@@ -195,4 +198,35 @@ fn item_98_dup2_onto_the_last_write_descriptor_closes_it(s: Setting) {
     let null = File::open("/dev/null").unwrap();
     assert_eq!(raw::dup2(null.as_raw_fd(), w.fd()), Ok(w.fd()));
     assert_eq!(reader.join(), (Ok(b"last".to_vec()), Ok(vec![])));
+}
+
+fn item_99_a_write_end_in_a_message_is_open(s: Setting) {
+    let (r, w) = s.pipe();
+    let (mine, its) = UnixStream::pair().unwrap();
+    assert_eq!(w.write(b"before,"), Ok(7));
+    let w = w.into_fd();
+    raw::send_rights(&mine, &[w.as_raw_fd()]);
+    drop(w);
+    assert_eq!(r.read_exactly(7), b"before,");
+    let reader = s.spawn(r, |r| (r.read(9), r.read(9)));
+    reader.until_asleep();
+    let received = raw::receive_rights(&its).remove(0);
+    reader.until_asleep();
+    assert_eq!(rustix::io::write(&received, b"after"), Ok(5));
+    drop(received);
+    assert_eq!(reader.join(), (Ok(b"after".to_vec()), Ok(vec![])));
+}
+
+fn item_99_dropping_the_message_closes_it(s: Setting) {
+    let (r, w) = s.pipe();
+    let (mine, its) = UnixStream::pair().unwrap();
+    let w = w.into_fd();
+    raw::send_rights(&mine, &[w.as_raw_fd()]);
+    drop(w);
+    // Before the reader forks off with copies of the sockets.
+    r.set_nonblocking(true);
+    assert_eq!(r.read(1), Err(Fail::AGAIN));
+    drop((mine, its));
+    let reader = s.spawn(r, |r| r.read(1));
+    assert_eq!(reader.join(), Ok(vec![]));
 }

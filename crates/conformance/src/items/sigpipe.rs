@@ -19,7 +19,7 @@ behaviours! {
         item_47_readers_vanish_after_some_bytes_gives_the_count_and_sigpipe,
         item_47_readers_vanish_before_any_byte_is_epipe_and_sigpipe,
         item_48_last_readers_close_wakes_every_writer;
-    fork("ends all threads"):
+    processes("ends all threads"):
         item_45_sigpipe_by_default_kills;
     kernel("Rust has no bad addresses"):
         item_45_no_readers_comes_before_a_bad_address;

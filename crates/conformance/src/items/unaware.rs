@@ -26,7 +26,7 @@ behaviours! {
         unaware_writer_lets_a_waiting_reader_sleep,
         unaware_writer_killed_is_end_of_file,
         unaware_reader_killed_is_epipe;
-    fork("threads stop together"):
+    processes("threads stop together"):
         unaware_write_stays_whole_beside_a_write_that_waited;
 }
 

@@ -1,4 +1,4 @@
-//! Writing (items 35 to 41, 46, 49).
+//! Writing (items 35 to 41, 46, 49 to 51).
 
 use std::io::IoSlice;
 
@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use super::{CAPACITY, PAGE, PIPE_BUF, fill, pattern};
 use crate::ends::Writer;
+use crate::engine::Options;
 use crate::fail::{Fail, Outcome};
 use crate::peer::Peer;
 use crate::setting::Setting;
@@ -29,7 +30,12 @@ behaviours! {
         item_49_with_sa_restart_a_write_without_progress_goes_on,
         item_49_signal_after_some_bytes_gives_the_partial_count;
     kernel("Rust has no bad addresses"):
-        item_46_length_0_checks_no_address;
+        item_46_length_0_checks_no_address,
+        item_50_a_bad_buffer_is_efault_and_nothing_is_queued,
+        item_50_whole_pages_before_the_fault_are_counted,
+        item_51_the_largest_count_of_all_is_efault;
+    threads("it takes a second"):
+        item_51_a_write_is_cut_to_less_than_2_gib;
 }
 
 const WRITERS: u8 = 3;
@@ -302,4 +308,53 @@ fn item_49_signal_after_some_bytes_gives_the_partial_count(s: Setting) {
             "what was counted is what was queued"
         );
     }
+}
+
+fn item_50_a_bad_buffer_is_efault_and_nothing_is_queued(s: Setting) {
+    let (r, w) = s.pipe();
+    let check = |fd: i32| {
+        assert_eq!(raw::write_nowhere(fd, 1), Err(Fail::FAULT));
+        let buffer = raw::PageBeforeNothing::new();
+        for good in [0, 1, 100, PAGE - 1] {
+            let outcome = buffer.write_from_last(fd, good, PAGE);
+            assert_eq!(outcome, Err(Fail::FAULT), "{good} good bytes");
+        }
+    };
+    check(w.fd());
+    s.spawn(w.try_clone(), move |w| check(w.fd())).join();
+    assert_eq!(r.drain(), b"");
+}
+
+fn item_50_whole_pages_before_the_fault_are_counted(s: Setting) {
+    let (r, w) = s.pipe();
+    let writer = s.spawn(w, |w| {
+        raw::PageBeforeNothing::new().write_from_last(w.fd(), PAGE, 2 * PAGE)
+    });
+    assert_eq!(writer.join(), Ok(PAGE));
+    assert_eq!(r.read_to_end().len(), PAGE);
+}
+
+fn item_51_the_largest_count_of_all_is_efault(s: Setting) {
+    let (_r, w) = s.pipe();
+    assert_eq!(raw::write_nowhere(w.fd(), usize::MAX), Err(Fail::FAULT));
+}
+
+/// What one call moves at most.
+const MOST: usize = 0x7fff_f000;
+
+fn item_51_a_write_is_cut_to_less_than_2_gib(s: Setting) {
+    let (r, w) = s.pipe_with(&Options {
+        capacity_bytes: Some(1 << 20),
+        ..Options::default()
+    });
+    let writer = s.spawn(w, |w| w.write(&raw::zeros(MOST + 2 * PAGE)));
+    let mut buf = vec![0; 1 << 20];
+    let mut got = 0;
+    loop {
+        match r.read_into(&mut buf).unwrap() {
+            0 => break,
+            some => got += some,
+        }
+    }
+    assert_eq!((writer.join(), got), (Ok(MOST), MOST));
 }
