@@ -52,7 +52,10 @@ fn setting_rounds_keeps_what_is_queued_and_refuses_to_lose_any() {
         reader.read_exact(&mut half).unwrap();
         assert!(half.iter().all(|&byte| byte == 7));
         assert_eq!(fill(&mut writer), 65_536, "in the lane: {in_lane}");
-        let error = reader.as_end().set_capacity_bytes((2 << 30) + 1).unwrap_err();
+        let error = reader
+            .as_end()
+            .set_capacity_bytes((2 << 30) + 1)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 }
@@ -112,11 +115,17 @@ fn lanes_stay_within_the_limits_of_the_process() {
         return;
     }
     let limits = limits::limits();
-    assert_eq!((limits.soft_bytes, limits.hard_bytes), (192 << 10, 256 << 10));
+    assert_eq!(
+        (limits.soft_bytes, limits.hard_bytes),
+        (192 << 10, 256 << 10)
+    );
     let (mut reader, mut writer) = pipe().unwrap();
     into_the_lane(&mut reader, &mut writer);
     assert_eq!(limits::used_lane_bytes(), 64 << 10);
-    assert_eq!(writer.as_end().set_capacity_bytes(128 << 10).unwrap(), 128 << 10);
+    assert_eq!(
+        writer.as_end().set_capacity_bytes(128 << 10).unwrap(),
+        128 << 10
+    );
     let error = writer.as_end().set_capacity_bytes(256 << 10).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::PermissionDenied);
     assert_eq!(limits::used_lane_bytes(), 128 << 10);

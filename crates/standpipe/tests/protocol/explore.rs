@@ -35,7 +35,11 @@ struct Shared<'a>(&'a World);
 impl fmt::Display for Shared<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let world = self.0;
-        write!(f, "kernel {:?} stage {:?} lane {:?}", world.kernel, world.stage, world.lane)?;
+        write!(
+            f,
+            "kernel {:?} stage {:?} lane {:?}",
+            world.kernel, world.stage, world.lane
+        )?;
         if let Some(mark) = world.mark {
             write!(f, " mark +{mark}")?;
         }
@@ -96,7 +100,10 @@ pub fn explore(scenario: &Scenario, limit: usize) -> Found {
         let flaw = verdict(scenario, &world, &next);
         if let Some(flaw) = flaw {
             let steps = path(scenario, &seen, &world);
-            return Found { states: seen.len(), flaw: Some(Trace { flaw, steps }) };
+            return Found {
+                states: seen.len(),
+                flaw: Some(Trace { flaw, steps }),
+            };
         }
         for (step, outcome) in next.drain(..) {
             match outcome {
@@ -110,7 +117,10 @@ pub fn explore(scenario: &Scenario, limit: usize) -> Found {
                 Err((flaw, last)) => {
                     let mut steps = path(scenario, &seen, &world);
                     steps.push((step, last));
-                    return Found { states: seen.len(), flaw: Some(Trace { flaw, steps }) };
+                    return Found {
+                        states: seen.len(),
+                        flaw: Some(Trace { flaw, steps }),
+                    };
                 }
             }
         }
@@ -118,7 +128,10 @@ pub fn explore(scenario: &Scenario, limit: usize) -> Found {
             break;
         }
     }
-    Found { states: seen.len(), flaw: None }
+    Found {
+        states: seen.len(),
+        flaw: None,
+    }
 }
 
 /// The steps from the start: states are not kept, so they are taken again.
@@ -138,7 +151,10 @@ fn path(scenario: &Scenario, seen: &Seen, last: &World) -> Vec<(Step, World)> {
         let (step, reached) = next
             .into_iter()
             .find_map(|(step, outcome)| {
-                outcome.ok().filter(|reached| fingerprint(reached) == *print).map(|w| (step, w))
+                outcome
+                    .ok()
+                    .filter(|reached| fingerprint(reached) == *print)
+                    .map(|w| (step, w))
             })
             .expect("steps are the same each time");
         path.push((step, reached));

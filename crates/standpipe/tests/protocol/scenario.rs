@@ -103,7 +103,10 @@ impl Role {
     }
 
     pub const fn reader() -> Self {
-        Self { side: Side::Reads, ..Self::writer(TO_THE_END) }
+        Self {
+            side: Side::Reads,
+            ..Self::writer(TO_THE_END)
+        }
     }
 
     pub const fn unaware(mut self) -> Self {
@@ -133,7 +136,11 @@ impl Role {
     }
 
     pub const fn spawning(mut self, child: usize, after: u8, keeps: bool) -> Self {
-        self.spawns = Some(Spawn { child, after, keeps });
+        self.spawns = Some(Spawn {
+            child,
+            after,
+            keeps,
+        });
         self
     }
 }
@@ -183,7 +190,12 @@ impl Scenario {
     }
 
     pub fn baton(mut self, writer: usize, write: u8, giver: usize, writes: u8) -> Self {
-        self.batons.push(Baton { writer, write, giver, writes });
+        self.batons.push(Baton {
+            writer,
+            write,
+            giver,
+            writes,
+        });
         self
     }
 
@@ -194,7 +206,9 @@ impl Scenario {
 
     pub fn start(&self) -> World {
         let party = |i: usize| {
-            let Some(role) = self.roles.get(i) else { return Party::GONE };
+            let Some(role) = self.roles.get(i) else {
+                return Party::GONE;
+            };
             Party {
                 at: if role.is_child { At::Unborn } else { At::Idle },
                 has_read_end: role.side == Side::Reads && !role.is_child,

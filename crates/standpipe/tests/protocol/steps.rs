@@ -32,7 +32,11 @@ pub struct Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = if self.dies { "killed before " } else { "" };
-        let text = format!("{} {what}{:?}", char::from(b'a' + self.party as u8), self.at);
+        let text = format!(
+            "{} {what}{:?}",
+            char::from(b'a' + self.party as u8),
+            self.at
+        );
         f.pad(&text)
     }
 }
@@ -46,9 +50,19 @@ pub fn steps(scenario: &Scenario, world: &World, next: &mut Vec<(Step, Outcome)>
         if matches!(at, At::Gone | At::Unborn) {
             continue;
         }
-        let mut turn = Turn { scenario, role: scenario.roles[i], i, world, outcomes: Vec::new() };
+        let mut turn = Turn {
+            scenario,
+            role: scenario.roles[i],
+            i,
+            world,
+            outcomes: Vec::new(),
+        };
         turn.take();
-        let step = Step { party: i, at, dies: false };
+        let step = Step {
+            party: i,
+            at,
+            dies: false,
+        };
         next.extend(turn.outcomes.into_iter().map(|outcome| (step, outcome)));
         if world.deaths_left > 0 {
             next.push((Step { dies: true, ..step }, Ok(killed(world, i))));
@@ -68,7 +82,10 @@ fn killed(world: &World, i: usize) -> World {
 fn bury(world: &mut World, i: usize) {
     let Party { done, .. } = world.parties[i];
     let party = &mut world.parties[i];
-    *party = Party { done, ..Party::GONE };
+    *party = Party {
+        done,
+        ..Party::GONE
+    };
     for lock in [&mut world.write_lock, &mut world.read_lock] {
         if *lock == Some(i as u8) {
             *lock = None;
@@ -87,8 +104,8 @@ pub fn verdict(scenario: &Scenario, world: &World, next: &[(Step, Outcome)]) -> 
         matches!(party.at, At::Gone | At::Unborn)
             || role.stays && party.at == At::Idle && party.done >= role.bytes
     };
-    let somebody_stays =
-        (0..scenario.roles.len()).any(|i| scenario.roles[i].stays && world.parties[i].at == At::Idle);
+    let somebody_stays = (0..scenario.roles.len())
+        .any(|i| scenario.roles[i].stays && world.parties[i].at == At::Idle);
     // Bytes that nobody alive knows of.
     let is_forgotten = !world.has_members() && world.last_member_was_killed;
     let may_wait = |i: usize| {
@@ -183,7 +200,10 @@ impl Turn<'_> {
     fn unordered(&self, world: &World, byte: Byte) -> Option<Flaw> {
         self.scenario.givers(byte).find_map(|baton| {
             let was_given = world.parties[baton.giver].done >= baton.writes;
-            let before = Byte { writer: baton.giver as u8, seq: baton.writes - 1 };
+            let before = Byte {
+                writer: baton.giver as u8,
+                seq: baton.writes - 1,
+            };
             (was_given && world.taken[baton.giver] < baton.writes)
                 .then_some(Flaw::Unordered { byte, before })
         })
@@ -244,7 +264,10 @@ impl Turn<'_> {
     }
 
     fn has_batons(&self) -> bool {
-        let write = Byte { writer: self.i as u8, seq: self.me().done };
+        let write = Byte {
+            writer: self.i as u8,
+            seq: self.me().done,
+        };
         self.scenario.givers(write).all(|baton| {
             let giver = &self.world.parties[baton.giver];
             giver.done >= baton.writes || giver.at == At::Gone
@@ -252,7 +275,8 @@ impl Turn<'_> {
     }
 
     fn join(&mut self) {
-        let sets_outside = self.scenario.rules.joiner_sets_outside && self.role.side == Side::Writes;
+        let sets_outside =
+            self.scenario.rules.joiner_sets_outside && self.role.side == Side::Writes;
         self.go(At::Idle, |w, me| {
             me.is_member = true;
             w.is_outside |= sets_outside && me.done > 0;
@@ -272,7 +296,10 @@ impl Turn<'_> {
     }
 
     fn next_byte(&self) -> Byte {
-        Byte { writer: self.i as u8, seq: self.me().done }
+        Byte {
+            writer: self.i as u8,
+            seq: self.me().done,
+        }
     }
 
     fn reader_begins(&mut self) {
@@ -328,7 +355,12 @@ impl Turn<'_> {
             .iter()
             .enumerate()
             .any(|(i, party)| i != self.i && party.is_member && party.has_read_end);
-        let is_reader = |i: usize| self.scenario.roles.get(i).is_some_and(|r| r.side == Side::Reads);
+        let is_reader = |i: usize| {
+            self.scenario
+                .roles
+                .get(i)
+                .is_some_and(|r| r.side == Side::Reads)
+        };
         let missing = (0..self.scenario.roles.len())
             .any(|i| !is_reader(i) && world.parties[i].done > world.taken[i]);
         missing && !is_forgotten && !others_read
@@ -346,7 +378,11 @@ impl Turn<'_> {
                 me.thinks_present = w.is_reader_present() && !w.is_retired;
             }),
             At::AskKernel => {
-                let at = if self.me().thinks_present { At::LockWrite } else { At::EmptyLock };
+                let at = if self.me().thinks_present {
+                    At::LockWrite
+                } else {
+                    At::EmptyLock
+                };
                 self.go(at, |w, me| {
                     me.kernel_seen = w.kernel.len();
                     me.then = Then::Write;
@@ -409,8 +445,11 @@ impl Turn<'_> {
             At::WriteKernel => {
                 if world.kernel_room(self.scenario.kernel_capacity) > 0 {
                     let byte = self.next_byte();
-                    let at =
-                        if rules.sets_outside_locked { At::LockOutside } else { At::SetOutside };
+                    let at = if rules.sets_outside_locked {
+                        At::LockOutside
+                    } else {
+                        At::SetOutside
+                    };
                     self.go(at, |w, _| w.kernel.push(byte));
                 }
             }
@@ -443,11 +482,19 @@ impl Turn<'_> {
             At::EmptyLock => self.lock_read(At::EmptyRecover),
             At::EmptyRecover => {
                 let is_empty = world.lane.is_empty() && world.stage.is_empty();
-                let at = if is_empty { At::EmptyUnlock } else { At::EmptyMark };
+                let at = if is_empty {
+                    At::EmptyUnlock
+                } else {
+                    At::EmptyMark
+                };
                 self.go(at, |w, _| recover(w));
             }
             At::EmptyMark => {
-                let at = if world.stage.is_empty() { At::EmptyNoteStage } else { At::EmptySplice };
+                let at = if world.stage.is_empty() {
+                    At::EmptyNoteStage
+                } else {
+                    At::EmptySplice
+                };
                 self.go(at, |w, _| w.mark = Some(0));
             }
             At::EmptyNoteStage if world.lane.is_empty() => self.on(At::EmptyUnlock),
@@ -468,14 +515,25 @@ impl Turn<'_> {
                 let room = world.kernel_room(self.scenario.kernel_capacity);
                 let fits = world.stage.len() <= room;
                 let goes_on = fits && !world.lane.is_empty() && world.has_readers();
-                self.go(if goes_on { At::EmptyNoteStage } else { At::EmptyUnlock }, |w, _| {
-                    splice(w, room);
-                });
+                self.go(
+                    if goes_on {
+                        At::EmptyNoteStage
+                    } else {
+                        At::EmptyUnlock
+                    },
+                    |w, _| {
+                        splice(w, room);
+                    },
+                );
             }
             At::EmptyUnlock => {
                 let rest = !world.lane.is_empty() || !world.stage.is_empty();
                 let waits = rest && self.me().then == Then::Write && world.has_readers();
-                let at = if waits { At::EmptyWait } else { self.after_emptying() };
+                let at = if waits {
+                    At::EmptyWait
+                } else {
+                    self.after_emptying()
+                };
                 self.go(at, |w, _| w.read_lock = None);
             }
             At::EmptyWait if !world.has_readers() => self.leave(),
@@ -494,7 +552,9 @@ impl Turn<'_> {
     fn after_emptying(&self) -> At {
         match self.me().then {
             Then::Write => At::WriteKernel,
-            Then::LeaveReader if !self.scenario.rules.closes_presence_first => At::ClosePresenceLate,
+            Then::LeaveReader if !self.scenario.rules.closes_presence_first => {
+                At::ClosePresenceLate
+            }
             Then::LeaveReader | Then::LeaveWriter => At::GoOn,
         }
     }
@@ -502,7 +562,10 @@ impl Turn<'_> {
     // ---- leaving ----
 
     fn reader_leaves(&mut self) {
-        let keeps = self.role.spawns.is_some_and(|spawn| spawn.keeps && !self.me().saw_end);
+        let keeps = self
+            .role
+            .spawns
+            .is_some_and(|spawn| spawn.keeps && !self.me().saw_end);
         let closes_first = self.scenario.rules.closes_presence_first;
         self.on(if keeps {
             At::Retire
@@ -519,10 +582,17 @@ impl Turn<'_> {
             At::ClosePresence => self.go(At::NoteDeparture, |_, me| me.is_present = false),
             At::NoteDeparture => {
                 let passes = self.scenario.rules.passes_write_lock;
-                self.go(if passes { At::PassWriteLock } else { At::EmptyLock }, |w, me| {
-                    w.parties.iter_mut().for_each(|party| party.has_news = true);
-                    me.then = Then::LeaveReader;
-                });
+                self.go(
+                    if passes {
+                        At::PassWriteLock
+                    } else {
+                        At::EmptyLock
+                    },
+                    |w, me| {
+                        w.parties.iter_mut().for_each(|party| party.has_news = true);
+                        me.then = Then::LeaveReader;
+                    },
+                );
             }
             At::PassWriteLock => self.lock_write(At::PassedWriteLock),
             At::PassedWriteLock => self.go(At::EmptyLock, |w, _| w.write_lock = None),
@@ -570,7 +640,9 @@ impl Turn<'_> {
             At::FinishStage => {
                 let room = world.kernel_room(self.scenario.kernel_capacity);
                 let fits = world.stage.len() <= room;
-                self.go(if fits { At::Decide } else { At::TakeKernel }, |w, _| splice(w, room));
+                self.go(if fits { At::Decide } else { At::TakeKernel }, |w, _| {
+                    splice(w, room)
+                });
             }
             At::Decide => self.decide(),
             At::NoteServing => self.go(At::TakeMarkOff, |w, _| w.is_serving = rules.notes_serving),
@@ -640,7 +712,11 @@ impl Turn<'_> {
         } else if self.me().saw_end && self.is_end_too_early() {
             self.fail(Flaw::EndedEarly { party: self.i });
         } else {
-            let at = if self.me().saw_end { At::Idle } else { At::Sleep };
+            let at = if self.me().saw_end {
+                At::Idle
+            } else {
+                At::Sleep
+            };
             self.go(at, |w, _| w.read_lock = None);
         }
     }
