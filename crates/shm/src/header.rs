@@ -77,6 +77,9 @@ pub struct Notices {
     pub departures: AtomicU32,
     /// Bits of [`crate::lane::Mode`].
     pub mode: AtomicU32,
+    /// For writers: bytes that were in the kernel pipe when they went inside, and are not read yet. They
+    /// take room as if they were queued here.
+    pub kernel_share: AtomicU64,
     /// For readers: not zero while writers are inside. A hint, for how to wait.
     pub writers_inside: AtomicU32,
     /// Where the other side's last turn ran.
@@ -92,6 +95,7 @@ impl Notices {
         self.departures.store(0, Ordering::Relaxed);
         self.mode.store(0, Ordering::Relaxed);
         self.writers_inside.store(0, Ordering::Relaxed);
+        self.kernel_share.store(0, Ordering::Relaxed);
     }
 }
 

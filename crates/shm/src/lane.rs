@@ -346,7 +346,9 @@ impl Lane {
         match side {
             Side::Reader => queued > 0 || self.is_staged(),
             Side::Writer => {
-                wakes_writer(wanted_bytes, queued, self.capacity(), self.segment_bytes())
+                let taken =
+                    (queued + self.kernel_share().min(self.capacity())).min(self.capacity());
+                wakes_writer(wanted_bytes, taken, self.capacity(), self.segment_bytes())
                     || !self.mode(side).is_open()
             }
         }

@@ -28,7 +28,7 @@ fn sleep(lane: &Lane, side: Side, wanted_bytes: usize) {
 fn write_all(lane: &Lane, bytes: &[u8]) {
     let slices = [IoSlice::new(bytes)];
     let mut source = Gather::new(&slices);
-    while let Written::Full(wanted_bytes) = lane.try_write(&mut source, 0, || false).unwrap() {
+    while let Written::Full(wanted_bytes) = lane.try_write(&mut source, 0, || 0).unwrap() {
         sleep(lane, Side::Writer, wanted_bytes);
     }
 }

@@ -113,8 +113,13 @@ impl Lane {
         &self,
         action: impl FnOnce(&OnlyReader<'_>) -> T,
     ) -> Result<T, LaneError> {
-        let _guard = self.lock(Side::Reader)?;
-        Ok(action(&OnlyReader { lane: self }))
+        let guard = self.lock(Side::Reader)?;
+        let done = action(&OnlyReader { lane: self });
+        // Bytes that were taken elsewhere may have made room here.
+        let sleeper = self.look_for_sleeper(Side::Writer);
+        drop(guard);
+        self.ring(Side::Writer, sleeper);
+        Ok(done)
     }
 
     /// Runs `action` while no writer is inside.

@@ -16,7 +16,7 @@ fn lane(capacity_bytes: usize) -> Lane {
 fn write(lane: &Lane, bytes: &[u8]) -> Result<usize, LaneError> {
     let slices = [IoSlice::new(bytes)];
     let mut source = Gather::new(&slices);
-    lane.try_write(&mut source, 0, || false)
+    lane.try_write(&mut source, 0, || 0)
         .map(|_| source.done_bytes())
 }
 
@@ -95,7 +95,7 @@ fn a_reserve_that_somebody_else_used_up_is_made_up_for_inside_the_lock() {
             &mut Gather::new(&slices),
             &mut 0,
             0,
-            || false
+            || 0
         )
         .unwrap(),
         Written::All
@@ -225,7 +225,7 @@ fn variant_a_wakes_at_the_end_of_a_transfer_only() {
                 &mut Gather::new(&slices),
                 &mut 0,
                 0,
-                || false
+                || 0
             )
             .unwrap(),
             Written::All

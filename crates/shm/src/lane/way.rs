@@ -23,20 +23,22 @@ impl Lane {
     /// A writer, holding the lock, is about to put bytes at `tail`. If there are bytes in the kernel
     /// pipe, which were written before, they come first.
     #[inline]
-    pub(super) fn go_inside(&self, tail: u64, kernel_has_bytes: impl Fn() -> bool) {
+    pub(super) fn go_inside(&self, tail: u64, kernel_bytes: impl Fn() -> usize) {
         if self.header().writer.0.inside.load(Ordering::Relaxed) == 0 {
-            self.go_inside_now(tail, kernel_has_bytes);
+            self.go_inside_now(tail, kernel_bytes);
         }
     }
 
     #[cold]
-    fn go_inside_now(&self, tail: u64, kernel_has_bytes: impl Fn() -> bool) {
+    fn go_inside_now(&self, tail: u64, kernel_bytes: impl Fn() -> usize) {
         // Acquire pairs with the Release in `note_kernel_bytes`: bytes noted there are in the kernel
         // pipe before it is asked. A note that comes later stays, for the next writer.
         self.header().writer.0.inside.swap(1, Ordering::AcqRel);
         let notices = &self.header().for_readers.0;
         notices.writers_inside.store(1, Ordering::Relaxed);
-        if !kernel_has_bytes() {
+        let share = kernel_bytes();
+        self.set_kernel_share(share);
+        if share == 0 {
             return;
         }
         // Fails if a mark stands, at or before `tail`. Release pairs with the Acquire in `take_mark`:
@@ -59,6 +61,31 @@ impl Lane {
             let notices = &self.header().for_readers.0;
             notices.writers_inside.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// How many bytes in the kernel pipe take room, as if they were queued here.
+    #[inline]
+    pub(super) fn kernel_share(&self) -> usize {
+        let notices = &self.header().for_writers.0;
+        notices.kernel_share.load(Ordering::Relaxed) as usize
+    }
+
+    /// Whether bytes in the kernel pipe take room.
+    #[must_use]
+    pub fn waits_for_kernel_bytes(&self) -> bool {
+        self.kernel_share() > 0
+    }
+
+    /// That many bytes are unread in the kernel pipe: no more than those take room.
+    pub fn limit_kernel_share(&self, unread_bytes: usize) {
+        if self.kernel_share() > unread_bytes {
+            self.set_kernel_share(unread_bytes);
+        }
+    }
+
+    fn set_kernel_share(&self, bytes: usize) {
+        let notices = &self.header().for_writers.0;
+        notices.kernel_share.store(bytes as u64, Ordering::Relaxed);
     }
 
     /// Whether writers are inside: a hint for readers, who then wait for the lane.
@@ -159,6 +186,14 @@ impl OnlyReader<'_> {
     pub fn set_kernel_due(&self, bytes: usize) {
         let due = &self.lane.header().reader.0.kernel_due;
         due.store(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes of the kernel pipe were taken: they take no room any more.
+    pub fn note_taken(&self, bytes: usize) {
+        let share = self.lane.kernel_share();
+        if share > 0 {
+            self.lane.set_kernel_share(share.saturating_sub(bytes));
+        }
     }
 
     /// Whether the lane has bytes: what was published before the caller looked elsewhere is seen.

@@ -10,7 +10,7 @@ use crate::sync::Ordering;
 impl Lane {
     /// Queues as much of `source` as fits, or, if it is at most `PIPE_BUF` in all, everything or
     /// nothing. What was queued is taken off `source`, also when an error follows. `departures` is how
-    /// many readers had left when the caller made sure that one is present; `kernel_has_bytes` is asked
+    /// many readers had left when the caller made sure that one is present; `kernel_bytes` is asked
     /// when the last write of a member went there.
     ///
     /// # Errors
@@ -20,15 +20,15 @@ impl Lane {
         &self,
         source: &mut Gather<'_>,
         departures: u32,
-        kernel_has_bytes: impl Fn() -> bool,
+        kernel_bytes: impl Fn() -> usize,
     ) -> Result<Written, LaneError> {
         self.reserve_for_writing(source.remaining_bytes())?;
         let guard = self.lock(Side::Writer)?;
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
-        let outcome = self.current_ring().and_then(|ring| {
-            self.write_locked(ring, source, &mut tail, departures, kernel_has_bytes)
-        });
+        let outcome = self
+            .current_ring()
+            .and_then(|ring| self.write_locked(ring, source, &mut tail, departures, kernel_bytes));
         let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
@@ -41,7 +41,7 @@ impl Lane {
         source: &mut Gather<'_>,
         tail: &mut u64,
         departures: u32,
-        kernel_has_bytes: impl Fn() -> bool,
+        kernel_bytes: impl Fn() -> usize,
     ) -> Result<Written, LaneError> {
         while source.remaining_bytes() > 0 {
             if self.departures_seen_by(Side::Writer) != departures
@@ -49,7 +49,7 @@ impl Lane {
             {
                 return Ok(Written::Ask);
             }
-            self.go_inside(*tail, &kernel_has_bytes);
+            self.go_inside(*tail, &kernel_bytes);
             match self.next_write_step(ring, source, *tail)? {
                 WriteStep::Copy(bytes) => self.write_chunk(ring, source, tail, bytes)?,
                 WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),
@@ -67,9 +67,10 @@ impl Lane {
         tail: u64,
     ) -> Result<WriteStep, Corrupted> {
         let capacity = ring.capacity_bytes();
+        let share = self.kernel_share();
         let seen_head = &self.header().writer.0.seen_head;
         let step_from = |head| {
-            let room = capacity - queued_bytes(head, tail, capacity)?;
+            let room = (capacity - queued_bytes(head, tail, capacity)?).saturating_sub(share);
             Ok(write_step(source.total_bytes(), source.done_bytes(), room))
         };
         let least = source.remaining_bytes().min(CHUNK_BYTES);

@@ -1,13 +1,12 @@
 //! The kernel pipe behind an end: what we ask of it, each question one system call.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
-use standpipe_core::size::PIPE_BUF;
 use standpipe_shm::patience::AT_ONCE;
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
@@ -59,10 +58,12 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// Reads and writes that never wait, whatever the mode of the descriptor.
 ///
-/// `RWF_NOWAIT` does that for pipes (Linux 6.4 on, see preadv2(2)), not for FIFOs.
+/// `RWF_NOWAIT` does that for pipes (Linux 6.4 on, see preadv2(2)). For FIFOs it takes another
+/// description of the same end that is non-blocking.
 #[derive(Default)]
 pub struct Now {
     has_no_flag: AtomicBool,
+    other: OnceLock<Option<OwnedFd>>,
 }
 
 impl Now {
@@ -77,17 +78,13 @@ impl Now {
                 result => return Ok(result?),
             }
         }
-        let flags = rustix::fs::fcntl_getfl(fd)?;
-        if flags.contains(OFlags::NONBLOCK) {
-            return read(fd, slices);
-        }
-        if flags & OFlags::ACCMODE == OFlags::RDONLY {
-            return copy_out_now(fd, slices);
-        }
-        // It is its own writer, so poll tells all there is to know.
-        match input(fd)? {
-            Input::Bytes(_) => read(fd, slices),
-            Input::Empty | Input::End => Err(Errno::AGAIN.into()),
+        match self.other(fd) {
+            Some(other) => read(other, slices),
+            // A blocking end has met a writer, so poll tells all there is to know.
+            None => match input(fd)? {
+                Input::Empty if !is_nonblocking(fd)? => Err(Errno::AGAIN.into()),
+                _ => read(fd, slices),
+            },
         }
     }
 
@@ -102,31 +99,20 @@ impl Now {
                 result => return Ok(result?),
             }
         }
-        write_if_ready(fd, slices)
+        match self.other(fd) {
+            Some(other) => write(other, slices),
+            None if events(fd, PollFlags::OUT)?.is_empty() => Err(Errno::AGAIN.into()),
+            None => write(fd, slices),
+        }
     }
-}
 
-/// On a read end, vmsplice(2) copies, and has a flag not to wait.
-fn copy_out_now(fd: BorrowedFd<'_>, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    let vectors: Vec<_> = slices
-        .iter_mut()
-        .map(|slice| IoSliceRaw::from_slice_mut(slice))
-        .collect();
-    // SAFETY: the vectors are those of the slices, which are ours to write to; the kernel is done with
-    // them when the call returns, since a read end gives copies.
-    Ok(unsafe { vmsplice(fd, &vectors, SpliceFlags::NONBLOCK) }?)
-}
-
-/// A FIFO that is ready takes a small write without waiting, unless somebody else is faster: then it
-/// waits. See poll(2).
-fn write_if_ready(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let ready = events(fd, PollFlags::OUT)?;
-    let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
-    match slices {
-        _ if ready.is_empty() => Err(Errno::AGAIN.into()),
-        _ if bytes <= PIPE_BUF => write(fd, slices),
-        [first, ..] => write(fd, &[IoSlice::new(&first[..first.len().min(PIPE_BUF)])]),
-        [] => Ok(0),
+    /// The other description. None if it can't be had (no `/proc`, no permission any more).
+    fn other(&self, fd: BorrowedFd<'_>) -> Option<BorrowedFd<'_>> {
+        let open = || {
+            let access = rustix::fs::fcntl_getfl(fd).ok()? & OFlags::ACCMODE;
+            reopen(fd, access).ok()
+        };
+        self.other.get_or_init(open).as_ref().map(AsFd::as_fd)
     }
 }
 
@@ -161,11 +147,15 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: usize) {
     }
 }
 
-/// Another description of the same pipe, to write to without blocking. See `/proc/pid/fd` in
-/// proc(5).
+/// Another description of the same pipe, to write to without blocking.
 pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    reopen(fd, OFlags::WRONLY)
+}
+
+/// Another description of the same pipe, which does not block. See `/proc/pid/fd` in proc(5).
+fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 

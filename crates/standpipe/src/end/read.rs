@@ -237,6 +237,7 @@ impl End {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             taken => taken?,
         };
+        only.note_taken(if taken == 0 { usize::MAX } else { taken });
         only.set_kernel_due(if taken == 0 {
             0
         } else {

@@ -68,15 +68,18 @@ impl End {
             Way::Kernel => return self.write_outside(lane, slices, source, deadline).map(Some),
             Way::Broken => return self.report_broken(slices, source).map(Some),
         };
-        let kernel_has_bytes =
-            || kernel::unread_bytes(self.borrow()).map_or(true, |bytes| bytes > 0);
-        match lane.try_write(source, departures, kernel_has_bytes) {
+        let kernel_bytes = || kernel::unread_bytes(self.borrow()).unwrap_or(usize::MAX);
+        match lane.try_write(source, departures, kernel_bytes) {
             Ok(Written::All) => Ok(Some(source.done_bytes())),
             Ok(Written::Ask) => {
                 self.shared.writers.ask_next();
                 Ok(None)
             }
             Ok(Written::Full(wanted_bytes)) => {
+                if lane.waits_for_kernel_bytes() {
+                    // Somebody without the lane may have taken them.
+                    lane.limit_kernel_share(kernel::unread_bytes(self.borrow())?);
+                }
                 self.wait_for_room(lane, slices, source, wanted_bytes, deadline)
             }
             Err(error) => Err(LaneError::into(error)),
