@@ -32,6 +32,38 @@ pub struct Header {
     pub for_writers: Alone<Notices>,
     /// What readers look at after each transfer.
     pub for_readers: Alone<Notices>,
+    /// Who has write ends.
+    pub writers: Roster,
+    /// Who has read ends.
+    pub readers: Roster,
+    /// The capacity of the kernel pipe when that of the lane was last set by it; 0 before.
+    pub kernel_capacity: AtomicU64,
+}
+
+/// The processes of one side, and how they left. Written by anybody, rarely; for information only.
+#[repr(C)]
+#[derive(Default)]
+pub struct Roster {
+    /// A process id and, from bit 32 on, its state (`lane/roster.rs`). 0 is free.
+    pub slots: [AtomicU64; ROSTER_SLOTS],
+    /// The slot's word of whoever closed last.
+    pub last_closed: AtomicU64,
+    /// Bytes that members of this side moved through the kernel pipe.
+    pub kernel_bytes: AtomicU64,
+}
+
+/// How many processes of a side are known by name. Those beyond are not missed until somebody asks.
+const ROSTER_SLOTS: usize = 24;
+
+impl Roster {
+    /// As in a new lane.
+    pub fn reset(&self) {
+        let words = self
+            .slots
+            .iter()
+            .chain([&self.last_closed, &self.kernel_bytes]);
+        words.for_each(|word| word.store(0, Ordering::Relaxed));
+    }
 }
 
 /// What only the writer that holds the lock may touch.

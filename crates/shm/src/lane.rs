@@ -60,6 +60,7 @@ mod read;
 mod reserve;
 #[cfg(not(loom))]
 mod resize;
+mod roster;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod wake;
@@ -70,6 +71,7 @@ pub use crate::gather::{Gather, Scatter};
 #[cfg(not(loom))]
 pub use parts::{BorrowedParts, Parts};
 pub use read::OnlyReader;
+pub use roster::Standing;
 pub use wake::Seat;
 pub use way::Turn;
 
@@ -392,6 +394,7 @@ impl Lane {
         let tail = self.header().tail.0.load(Ordering::Relaxed);
         self.header().head.0.store(tail, Ordering::Relaxed);
         self.reset_way();
+        self.reset_rosters();
         for side in [Side::Reader, Side::Writer] {
             self.counts(side).reset();
             self.notices(side).reset();

@@ -13,6 +13,7 @@ pub(crate) mod leave;
 mod meeting;
 mod pollable;
 mod read;
+mod reason;
 pub(crate) mod registry;
 pub(crate) mod shared;
 mod sleep;
@@ -27,8 +28,10 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::{Lane, Side, Stats};
+use standpipe_shm::lane::{Lane, Side, Standing, Stats};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
+
+pub use reason::{Close, CloseReason};
 
 use pollable::Pollable;
 use registry::PipeId;
@@ -80,6 +83,7 @@ pub struct End {
     nonblocking: AtomicBool,
     /// How long calls wait at most, in nanoseconds; 0 for ever.
     timeout_ns: AtomicU64,
+    is_cancelled: AtomicBool,
     now: kernel::Now,
     pollable: OnceLock<Pollable>,
 }
@@ -104,7 +108,10 @@ impl End {
     pub(crate) fn new(fd: OwnedFd, shared: Arc<Shared>, role: Role, nonblocking: bool) -> Self {
         registry::add_fd(&shared, fd.as_raw_fd());
         for side in role.sides() {
-            shared.locals(side).ends.fetch_add(1, Ordering::Relaxed);
+            let before = shared.locals(side).ends.fetch_add(1, Ordering::Relaxed);
+            if let (0, Some(lane)) = (before, shared.lane()) {
+                lane.note_open(side, std::process::id());
+            }
         }
         Self {
             shared,
@@ -112,6 +119,7 @@ impl End {
             role,
             nonblocking: AtomicBool::new(nonblocking),
             timeout_ns: AtomicU64::new(0),
+            is_cancelled: AtomicBool::new(false),
             now: kernel::Now::default(),
             pollable: OnceLock::new(),
         }
@@ -228,6 +236,11 @@ impl End {
         stats
     }
 
+    /// Closes the end, and tells the other side that its owner gave up: see [`End::close_reason`].
+    pub fn cancel(self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+    }
+
     /// From now on, and for good, no byte of this pipe goes through a lane of this process: for code that
     /// uses the descriptor without standpipe (`O_DIRECT`, `O_ASYNC`, epoll on the bare descriptor,
     /// splice).
@@ -263,8 +276,24 @@ impl End {
             let stays = self.has_others(Side::Reader);
             leave::to_reading_program(&self.shared, stays)?;
         }
-        self.forget_side();
+        let last_of = self.forget_side();
+        self.note_closed(last_of);
         self.fd.take().ok_or_else(|| Errno::BADF.into())
+    }
+
+    /// For the survivors, see [`End::close_reason`].
+    fn note_closed(&self, last_of: Role) {
+        let Some(lane) = self.shared.lane() else {
+            return;
+        };
+        let standing = if self.is_cancelled.load(Ordering::Relaxed) {
+            Standing::Cancelled
+        } else {
+            Standing::Closed
+        };
+        for side in last_of.sides() {
+            lane.note_closed(side, std::process::id(), standing);
+        }
     }
 
     fn has_others(&self, side: Side) -> bool {
@@ -366,6 +395,7 @@ impl Drop for End {
                 Side::Writer => leave::as_last_writer(&self.shared, self.borrow()),
             }
         }
+        self.note_closed(last_of);
         drop(self.fd.take());
         // After the close: whoever reads the note asks the kernel and is told.
         if let Some(lane) = self.shared.lane() {

@@ -125,10 +125,17 @@ impl End {
     /// # Errors
     /// As fcntl(2).
     pub fn capacity_bytes(&self) -> io::Result<usize> {
-        match self.shared.lane() {
-            Some(lane) => Ok(lane.size().capacity_bytes()),
-            None => kernel::capacity_bytes(self.borrow()),
+        let in_kernel = kernel::capacity_bytes(self.borrow())?;
+        let Some(lane) = self.shared.lane() else {
+            return Ok(in_kernel);
+        };
+        if lane.note_kernel_capacity(in_kernel)
+            && let Ok(size) = PipeSize::from_bytes(in_kernel, None)
+        {
+            // Somebody without the lane set it. A lane that holds more waits until it does not.
+            let _ = self.shared.resize(lane, size);
         }
+        Ok(lane.size().capacity_bytes())
     }
 
     /// Sets how many bytes the pipe holds (`F_SETPIPE_SZ`), for all its ends; returns what it became: the
@@ -157,6 +164,9 @@ impl End {
                 return Err(error.into());
             }
             (Err(error), _, _) => return Err(error.into()),
+        }
+        if let (Some(lane), Ok(now)) = (self.shared.lane(), kernel::capacity_bytes(self.borrow())) {
+            lane.note_kernel_capacity(now);
         }
         self.shared.capacity.set_by_hand(size);
         Ok(capacity)

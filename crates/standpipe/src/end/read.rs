@@ -271,6 +271,9 @@ impl End {
     }
 
     fn count_kernel_bytes(&self, bytes: usize) {
+        if let Some(lane) = self.shared.lane() {
+            lane.count_kernel_bytes(Side::Reader, bytes);
+        }
         let locals = &self.shared.readers;
         locals
             .kernel_bytes

@@ -201,6 +201,7 @@ fn begin_anew() {
             for pipe in &held.pipes {
                 if let Some(lane) = pipe.lane() {
                     lane.forget_page_tables();
+                    pipe.sign_in();
                 }
                 pipe.meetings.begin_anew();
                 if fork::is_in_other_pid_namespace() {

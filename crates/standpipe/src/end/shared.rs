@@ -100,7 +100,10 @@ impl Shared {
         if !self.is_retired() {
             match self.new_lane() {
                 // Another thread was faster: back with ours.
-                Ok(lane) => drop(self.lane.set(lane).map_err(give_back)),
+                Ok(lane) => match self.lane.set(lane) {
+                    Ok(()) => self.sign_in(),
+                    Err(lane) => give_back(lane),
+                },
                 // Slower, never wrong.
                 Err(_) => self.is_retired.store(true, Ordering::Relaxed),
             }
@@ -125,8 +128,21 @@ impl Shared {
             return;
         }
         match self.lane.set(lane) {
-            Ok(()) => self.note_met(),
+            Ok(()) => {
+                self.note_met();
+                self.sign_in();
+            }
             Err(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
+        }
+    }
+
+    /// This process has the ends that it has, for those who ask how it left.
+    pub fn sign_in(&self) {
+        let Some(lane) = self.lane.get() else { return };
+        for side in [Side::Reader, Side::Writer] {
+            if self.locals(side).ends.load(Ordering::Relaxed) > 0 {
+                lane.note_open(side, std::process::id());
+            }
         }
     }
 

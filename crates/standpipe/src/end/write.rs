@@ -187,6 +187,9 @@ impl End {
         locals
             .kernel_bytes
             .fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(lane) = self.shared.lane() {
+            lane.count_kernel_bytes(Side::Writer, bytes);
+        }
         Ok(bytes)
     }
 
