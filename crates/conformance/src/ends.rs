@@ -235,6 +235,12 @@ impl<K> EndOf<K> {
             .expect("cannot get the pollable descriptor")
     }
 
+    /// How many bytes went through standpipe's lane, on the side of the end.
+    #[must_use]
+    pub fn lane_bytes(&self) -> u64 {
+        self.with(|held| held.side.lane_bytes())
+    }
+
     /// How many bytes are unread.
     ///
     /// # Errors

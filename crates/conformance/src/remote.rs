@@ -307,6 +307,9 @@ impl Setting {
             assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
             assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
         }
+        if warmth == Warmth::Warm {
+            self.assert_in_lane(r.lane_bytes());
+        }
         (r, w)
     }
 
@@ -322,6 +325,15 @@ impl Setting {
             assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
             assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
         }
+        if warmth == Warmth::Warm {
+            self.assert_in_lane(w.lane_bytes());
+        }
         (r, w)
+    }
+
+    /// Otherwise what is shown of a pipe that was used is what is shown of a new one.
+    pub(crate) fn assert_in_lane(self, lane_bytes: u64) {
+        let met = !self.engine.is_standpipe() || lane_bytes > 0;
+        assert!(met, "the ends did not meet in a lane");
     }
 }
