@@ -104,6 +104,9 @@ impl Setting {
     }
 
     /// A peer that opens a FIFO and does what it is told. Returns when it is open.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
     #[must_use]
     pub fn remote_open<K: Remotely>(self, path: &Arc<CStr>, flags: OFlags) -> Remote<K> {
         let path = path.clone();
@@ -304,8 +307,9 @@ impl Setting {
         let (r, w) = self.pipe();
         let w = self.remote(w);
         for _ in 0..warmth.pieces() {
-            assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
-            assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
+            let piece = vec![b'w'; PIECE];
+            assert_eq!(w.write(&piece), Ok(PIECE));
+            assert_eq!(r.read_exactly(PIECE), piece);
         }
         if warmth == Warmth::Warm {
             self.assert_in_lane(r.lane_bytes());
@@ -322,8 +326,9 @@ impl Setting {
         let (r, w) = self.pipe();
         let r = self.remote(r);
         for _ in 0..warmth.pieces() {
-            assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
-            assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
+            let piece = vec![b'w'; PIECE];
+            assert_eq!(w.write(&piece), Ok(PIECE));
+            assert_eq!(r.read_exactly(PIECE), piece);
         }
         if warmth == Warmth::Warm {
             self.assert_in_lane(w.lane_bytes());

@@ -302,7 +302,7 @@ fn item_69_edge_triggered_room_is_an_event(s: Setting) {
         assert_eq!(registered.shows(), OUT, "at first");
         assert_eq!(registered.shows(), NOTHING, "once");
         for round in 0..3 {
-            assert_eq!(w.write(&[b'x'; CAPACITY - PAGE]), Ok(CAPACITY - PAGE));
+            assert_eq!(w.write(&pattern(CAPACITY - PAGE)), Ok(CAPACITY - PAGE));
             drop(r.read_exactly(PAGE));
             assert_eq!(registered.shows(), NOTHING, "there was room before");
             assert_eq!(w.write(&[b'x'; 2 * PAGE]), Ok(2 * PAGE));

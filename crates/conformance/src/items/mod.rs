@@ -15,6 +15,7 @@ mod reading;
 mod references;
 mod sigio;
 mod sigpipe;
+mod strangers;
 mod unaware;
 mod unread;
 mod writing;
@@ -45,6 +46,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         sigio::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
+        strangers::BEHAVIOURS,
     ];
     files.into_iter().flatten().copied().flatten()
 }

@@ -6,7 +6,7 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use super::{CAPACITY, PAGE, fill, warm_up};
+use super::{CAPACITY, PAGE, fill, pattern, warm_up};
 use crate::ends::{Both, Reader, Writer, kind};
 use crate::fail::Fail;
 use crate::remote::{Remote, Warmth};
@@ -102,7 +102,7 @@ fn item_56_write_end_shows_room_and_nothing_else(s: Setting) {
         assert_eq!(w.events(), OUT);
         assert_eq!(w.write(&[b'x'; PAGE]), Ok(PAGE));
         assert_eq!(w.events(), OUT);
-        assert_eq!(w.write(&[b'x'; CAPACITY - PAGE]), Ok(CAPACITY - PAGE));
+        assert_eq!(w.write(&pattern(CAPACITY - PAGE)), Ok(CAPACITY - PAGE));
         assert_eq!(w.events(), NOTHING, "full");
         drop(r.read_exactly(PAGE));
         assert_eq!(w.events(), OUT);
@@ -175,7 +175,7 @@ fn item_60_a_fifo_open_for_both_never_hangs_up(s: Setting) {
     let w: Remote<kind::Write> = s.remote_open(&path, OFlags::WRONLY);
     assert_eq!(w.write(b"x"), Ok(1));
     assert_eq!(both.events(), IN | OUT);
-    assert_eq!(w.write(&[b'x'; CAPACITY - 1]), Ok(CAPACITY - 1));
+    assert_eq!(w.write(&pattern(CAPACITY - 1)), Ok(CAPACITY - 1));
     assert_eq!(both.events(), IN, "full");
     w.close();
     assert_eq!(both.events(), IN);
@@ -360,9 +360,10 @@ fn item_65_pollers_wake_on_splice_and_tee(s: Setting) {
         let (r, w) = s.pipe();
         let waiting = poller(s, r, PollFlags::IN);
         let (from, to) = (fd(source.fd()), fd(w.fd()));
-        let moved = match teed {
-            true => tee(from, to, 1, SpliceFlags::empty()),
-            false => splice(from, None, to, None, 1, SpliceFlags::empty()),
+        let moved = if teed {
+            tee(from, to, 1, SpliceFlags::empty())
+        } else {
+            splice(from, None, to, None, 1, SpliceFlags::empty())
         };
         assert_eq!(moved, Ok(1));
         assert_eq!(waiting.join(), (Ok(PollFlags::IN.bits()), 1));
