@@ -102,12 +102,6 @@ impl<A: Ends, B: Ends> Ends for (A, B) {
     }
 }
 
-impl<A: Ends> Ends for Vec<A> {
-    fn slots(&self, into: &mut Slots) {
-        self.iter().for_each(|end| end.slots(into));
-    }
-}
-
 /// An end: for what, `K` says.
 pub struct EndOf<K>(Arc<Slot>, PhantomData<fn() -> K>);
 
@@ -174,6 +168,9 @@ impl<K> EndOf<K> {
     }
 
     /// Another descriptor of the same end.
+    ///
+    /// # Panics
+    /// If there is none left.
     #[must_use]
     pub fn try_clone(&self) -> Self {
         Self::of(self.with(|held| Held {
@@ -203,6 +200,10 @@ impl<K> EndOf<K> {
         slot.take().expect("a closed end")
     }
 
+    pub(crate) fn path(&self) -> Path {
+        self.with(|held| held.path.clone())
+    }
+
     /// The number of the descriptor.
     #[must_use]
     pub fn fd(&self) -> RawFd {
@@ -210,6 +211,9 @@ impl<K> EndOf<K> {
     }
 
     /// Sets or clears `O_NONBLOCK`, through the engine.
+    ///
+    /// # Panics
+    /// If that fails.
     pub fn set_nonblocking(&self, yes: bool) {
         self.side(|side| side.set_nonblocking(yes))
             .expect("cannot set O_NONBLOCK");
@@ -222,6 +226,9 @@ impl<K> EndOf<K> {
     }
 
     /// What poll would report now if it was asked for `wanted`.
+    ///
+    /// # Panics
+    /// If it cannot be asked.
     #[must_use]
     pub fn events_of(&self, wanted: PollFlags) -> PollFlags {
         self.side(|side| side.events(wanted))
@@ -229,10 +236,19 @@ impl<K> EndOf<K> {
     }
 
     /// The number of the descriptor for raw poll and epoll.
+    ///
+    /// # Panics
+    /// If there is none.
     #[must_use]
     pub fn pollable(&self) -> RawFd {
         self.side(|side| Ok(side.pollable()?.as_raw_fd()))
             .expect("cannot get the pollable descriptor")
+    }
+
+    /// How many bytes went through standpipe's lane, on the side of the end.
+    #[must_use]
+    pub fn lane_bytes(&self) -> u64 {
+        self.with(|held| held.side.lane_bytes())
     }
 
     /// How many bytes are unread.
@@ -260,6 +276,9 @@ impl<K> EndOf<K> {
     }
 
     /// From now on, system calls on the bare descriptor do what they say.
+    ///
+    /// # Panics
+    /// If that cannot be.
     pub fn use_kernel(&self) {
         self.side(|side| side.use_kernel())
             .expect("cannot go to the kernel pipe");

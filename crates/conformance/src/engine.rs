@@ -99,6 +99,12 @@ impl Engine {
         if self == Self::Adopted && plain.contains(flags) {
             return Ok(Box::new(open_by_standpipe(as_path(path), flags)?));
         }
+        let eager = self == Self::Flawed(Flaw::EagerOpen);
+        let flags = if eager {
+            flags | OFlags::NONBLOCK
+        } else {
+            flags
+        };
         self.adopt(rustix::fs::open(path, flags, Mode::empty())?)
     }
 
@@ -107,7 +113,7 @@ impl Engine {
         Ok(match self {
             Self::Kernel => Box::new(fd),
             Self::Adopted => Box::new(End::from_fd(fd)?),
-            Self::Flawed(flaw) => Box::new(Flawed { inner: fd, flaw }),
+            Self::Flawed(flaw) => Box::new(Flawed::new(fd, flaw)),
             Self::Standpipe => unreachable!("typed ends are made, not adopted"),
         })
     }

@@ -1,9 +1,10 @@
 //! Kernel pipes with one flaw each, to prove that the suite detects: see [`Flaw::caught_by`].
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::PollFlags;
+use rustix::event::epoll;
 
 use crate::side::Side;
 
@@ -26,11 +27,27 @@ pub enum Flaw {
     SwallowedEintr,
     /// A vectored read fills the last vector first.
     ReversedVectors,
+    /// Two packets are read as one.
+    MergedPackets,
+    /// A reader without a writer is told that there are bytes.
+    InWithHup,
+    /// A writer is told of room in a full pipe.
+    OutWhenFull,
+    /// epoll hears of nothing.
+    LostEvents,
+    /// Nobody says how many bytes are unread.
+    NothingUnread,
+    /// A size is given as it was asked for, by the page.
+    RoundedToPages,
+    /// Shrinking below what is queued says that all is well.
+    CarelessShrink,
+    /// An open does not wait for the other side.
+    EagerOpen,
 }
 
 impl Flaw {
     /// Each flaw.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 16] = [
         Self::TornWrite,
         Self::LostByte,
         Self::ShortWrite,
@@ -39,6 +56,14 @@ impl Flaw {
         Self::EarlyEof,
         Self::SwallowedEintr,
         Self::ReversedVectors,
+        Self::MergedPackets,
+        Self::InWithHup,
+        Self::OutWhenFull,
+        Self::LostEvents,
+        Self::NothingUnread,
+        Self::RoundedToPages,
+        Self::CarelessShrink,
+        Self::EagerOpen,
     ];
 
     /// The behaviours that must fail on a pipe with this flaw.
@@ -72,14 +97,45 @@ impl Flaw {
             ],
             Self::SwallowedEintr => &["item_34_signal_interrupts_a_sleeping_read"],
             Self::ReversedVectors => &["item_30_readv_fills_in_order"],
+            Self::MergedPackets => &[
+                "item_108_a_write_is_a_packet",
+                "item_111_the_mode_can_be_switched",
+            ],
+            Self::InWithHup => &[
+                "item_55_read_end_without_data_and_writer_is_hup_alone",
+                "item_62_hup_goes_with_the_next_writer_and_comes_back",
+            ],
+            Self::OutWhenFull => &[
+                "item_56_write_end_shows_room_and_nothing_else",
+                "item_60_a_fifo_open_for_both_never_hangs_up",
+            ],
+            Self::LostEvents => &[
+                "item_67_level_triggered_shows_what_poll_shows",
+                "item_68_edge_triggered_a_write_after_eagain_is_an_event",
+                "item_69_edge_triggered_room_after_eagain_is_an_event",
+                "item_70_oneshot_is_shown_once_and_again_on_demand",
+            ],
+            Self::NothingUnread => &["item_72_unread_bytes_are_told_at_either_end"],
+            Self::RoundedToPages => &["item_101_sizes_are_rounded_up_to_a_power_of_two_of_pages"],
+            Self::CarelessShrink => &["item_103_shrinking_below_what_is_queued_is_ebusy"],
+            Self::EagerOpen => &[
+                "item_77_open_waits_for_the_other_side",
+                "item_81_another_reader_is_no_partner",
+            ],
         }
     }
 }
 
 /// An end with a flaw.
 pub(crate) struct Flawed {
-    pub(crate) inner: OwnedFd,
-    pub(crate) flaw: Flaw,
+    inner: OwnedFd,
+    flaw: Flaw,
+    /// What [`Flaw::LostEvents`] offers instead of the end.
+    silence: Option<OwnedFd>,
+}
+
+fn silent() -> OwnedFd {
+    epoll::create(epoll::CreateFlags::CLOEXEC).expect("no epoll")
 }
 
 impl AsRawFd for Flawed {
@@ -89,6 +145,16 @@ impl AsRawFd for Flawed {
 }
 
 impl Flawed {
+    pub(crate) fn new(inner: OwnedFd, flaw: Flaw) -> Self {
+        let lost = flaw == Flaw::LostEvents;
+        let silence = lost.then(silent);
+        Self {
+            inner,
+            flaw,
+            silence,
+        }
+    }
+
     fn is_nonblocking(&self) -> bool {
         rustix::fs::fcntl_getfl(&self.inner).is_ok_and(|f| f.contains(rustix::fs::OFlags::NONBLOCK))
     }
@@ -107,6 +173,15 @@ impl Side for Flawed {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
                 outcome => outcome,
             },
+            Flaw::MergedPackets => {
+                let first = self.inner.read(buf)?;
+                let second = if self.has_data()? {
+                    self.inner.read(&mut buf[first..])?
+                } else {
+                    0
+                };
+                Ok(first + second)
+            }
             _ => self.inner.read(buf),
         }
     }
@@ -137,8 +212,8 @@ impl Side for Flawed {
         self.inner.write_vectored(bufs)
     }
     fn try_clone(&self) -> io::Result<Box<dyn Side>> {
-        let (inner, flaw) = (self.inner.try_clone()?, self.flaw);
-        Ok(Box::new(Self { inner, flaw }))
+        let inner = self.inner.try_clone()?;
+        Ok(Box::new(Self::new(inner, self.flaw)))
     }
     fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
         self.inner.set_nonblocking(yes)
@@ -147,19 +222,33 @@ impl Side for Flawed {
         self.inner
     }
     fn events(&self, wanted: PollFlags) -> io::Result<PollFlags> {
-        self.inner.events(wanted)
+        let mut events = self.inner.events(wanted)?;
+        match self.flaw {
+            Flaw::InWithHup if events.contains(PollFlags::HUP) => events |= PollFlags::IN & wanted,
+            Flaw::OutWhenFull => events |= PollFlags::OUT & wanted,
+            _ => {}
+        }
+        Ok(events)
     }
     fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
-        self.inner.pollable()
+        Ok(self.silence.as_ref().unwrap_or(&self.inner).as_fd())
     }
     fn unread_bytes(&self) -> io::Result<usize> {
-        self.inner.unread_bytes()
+        match self.flaw {
+            Flaw::NothingUnread => Ok(0),
+            _ => self.inner.unread_bytes(),
+        }
     }
     fn capacity_bytes(&self) -> io::Result<usize> {
         self.inner.capacity_bytes()
     }
     fn set_capacity_bytes(&self, bytes: usize) -> io::Result<usize> {
-        self.inner.set_capacity_bytes(bytes)
+        let outcome = self.inner.set_capacity_bytes(bytes);
+        match (self.flaw, outcome) {
+            (Flaw::RoundedToPages, Ok(_)) => Ok(bytes.next_multiple_of(4096)),
+            (Flaw::CarelessShrink, Err(_)) => Ok(bytes),
+            (_, outcome) => outcome,
+        }
     }
     fn use_kernel(&self) -> io::Result<()> {
         self.inner.use_kernel()

@@ -21,5 +21,6 @@ pub mod watch;
 mod asleep;
 mod items;
 mod paths;
+mod program;
 mod side;
 mod stranger;

@@ -15,6 +15,9 @@ use rustix::net::{
 use crate::fail::{Fail, Outcome};
 
 /// A descriptor by its number. The kernel answers one that is not open with `EBADF`.
+///
+/// # Panics
+/// If no descriptor can have that number.
 #[must_use]
 pub fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     assert!(fd >= 0, "no descriptor has the number {fd}");
@@ -324,6 +327,9 @@ pub fn open_and_close(path: &CStr, flags: i32) -> Result<(), Fail> {
 
 /// Gives this process, which is a child made for that, the rights of nobody if it has root's: of a
 /// user that no other test is, since limits count by user.
+///
+/// # Panics
+/// If it cannot.
 pub fn become_nobody() {
     let nobody: libc::uid_t = 20_000 + std::process::id() % 40_000;
     // SAFETY: no memory is involved; there is one thread.
@@ -353,6 +359,9 @@ pub fn truncate(path: &CStr, bytes: i64) -> Result<i32, Fail> {
 ///
 /// # Errors
 /// What the call fails with.
+///
+/// # Panics
+/// If it became negative.
 pub fn set_pipe_size(fd: RawFd, bytes: u64) -> Outcome {
     // SAFETY: no memory is involved.
     let became = check_int(unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, bytes) })?;

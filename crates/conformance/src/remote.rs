@@ -104,6 +104,9 @@ impl Setting {
     }
 
     /// A peer that opens a FIFO and does what it is told. Returns when it is open.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
     #[must_use]
     pub fn remote_open<K: Remotely>(self, path: &Arc<CStr>, flags: OFlags) -> Remote<K> {
         let path = path.clone();
@@ -304,8 +307,12 @@ impl Setting {
         let (r, w) = self.pipe();
         let w = self.remote(w);
         for _ in 0..warmth.pieces() {
-            assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
-            assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
+            let piece = vec![b'w'; PIECE];
+            assert_eq!(w.write(&piece), Ok(PIECE));
+            assert_eq!(r.read_exactly(PIECE), piece);
+        }
+        if warmth == Warmth::Warm {
+            self.assert_in_lane(r.lane_bytes());
         }
         (r, w)
     }
@@ -319,9 +326,19 @@ impl Setting {
         let (r, w) = self.pipe();
         let r = self.remote(r);
         for _ in 0..warmth.pieces() {
-            assert_eq!(w.write(&[b'w'; PIECE]), Ok(PIECE));
-            assert_eq!(r.read_exactly(PIECE), [b'w'; PIECE]);
+            let piece = vec![b'w'; PIECE];
+            assert_eq!(w.write(&piece), Ok(PIECE));
+            assert_eq!(r.read_exactly(PIECE), piece);
+        }
+        if warmth == Warmth::Warm {
+            self.assert_in_lane(w.lane_bytes());
         }
         (r, w)
+    }
+
+    /// Otherwise what is shown of a pipe that was used is what is shown of a new one.
+    pub(crate) fn assert_in_lane(self, lane_bytes: u64) {
+        let met = !self.engine.is_standpipe() || lane_bytes > 0;
+        assert!(met, "the ends did not meet in a lane");
     }
 }

@@ -37,6 +37,12 @@ impl PeerKind {
         Self::Rights,
         Self::Fifo,
     ];
+
+    /// Whether peers share nothing with the test but ends.
+    #[must_use]
+    pub fn are_strangers(self) -> bool {
+        !matches!(self, Self::Thread | Self::Fork)
+    }
 }
 
 /// Whose pipe, and what the peer is.

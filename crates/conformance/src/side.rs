@@ -51,6 +51,10 @@ pub(crate) trait Side: Send + Sync + AsRawFd {
     fn use_kernel(&self) -> io::Result<()> {
         unreachable!("not asked of typed ends")
     }
+    /// How many bytes went through the lane, on the side of the end.
+    fn lane_bytes(&self) -> u64 {
+        0
+    }
     /// The end as standpipe's own poll takes it.
     fn as_end(&self) -> Option<&End> {
         None
@@ -149,6 +153,9 @@ impl Side for End {
     fn use_kernel(&self) -> io::Result<()> {
         Self::use_kernel(self)
     }
+    fn lane_bytes(&self) -> u64 {
+        self.stats().bytes
+    }
     fn as_end(&self) -> Option<&End> {
         Some(self)
     }
@@ -167,6 +174,9 @@ impl Side for ReadEnd {
     fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
         Self::set_nonblocking(self, yes)
     }
+    fn lane_bytes(&self) -> u64 {
+        self.stats().bytes
+    }
     fn into_fd(self: Box<Self>) -> OwnedFd {
         (*self).into()
     }
@@ -184,6 +194,9 @@ impl Side for WriteEnd {
     }
     fn set_nonblocking(&self, yes: bool) -> io::Result<()> {
         Self::set_nonblocking(self, yes)
+    }
+    fn lane_bytes(&self) -> u64 {
+        self.stats().bytes
     }
     fn into_fd(self: Box<Self>) -> OwnedFd {
         (*self).into()

@@ -145,6 +145,20 @@ pub struct Notice {
     pub fd: RawFd,
 }
 
+/// The kernel's siginfo of such a signal, which Rust's `libc` shows the first part of only.
+#[repr(C, align(8))]
+#[derive(Default)]
+struct PollInfo {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    band: i64,
+    fd: i32,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<PollInfo>() == size_of::<libc::siginfo_t>());
+
 /// Takes a signal that this thread blocks, if one is there.
 #[must_use]
 pub fn take(signal: Signal) -> Option<Notice> {
@@ -153,17 +167,10 @@ pub fn take(signal: Signal) -> Option<Notice> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: all-zero bytes are a valid siginfo.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    // SAFETY: all three are valid.
-    let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const now) };
-    // `_sigpoll` of the kernel's siginfo, which Rust's `libc` does not show: behind three ints and
-    // their padding.
-    let start = (&raw const info).cast::<u8>();
-    // SAFETY: within the 128 bytes of a siginfo, and aligned as the kernel wrote it.
-    let band = unsafe { start.add(16).cast::<i64>().read() };
-    // SAFETY: as above.
-    let fd = unsafe { start.add(24).cast::<i32>().read() };
-    let code = info.si_code;
+    let mut info = PollInfo::default();
+    let room = (&raw mut info).cast();
+    // SAFETY: all three are valid, and there is room for a siginfo.
+    let taken = unsafe { libc::sigtimedwait(&raw const set, room, &raw const now) };
+    let PollInfo { code, band, fd, .. } = info;
     (taken == signal.as_raw()).then_some(Notice { code, band, fd })
 }

@@ -18,7 +18,9 @@ use crate::side::abandon;
 
 /// Closes every end of this process but those in `keep`: what a forked peer does first.
 pub(crate) fn keep_only(keep: &Slots) {
-    all_but(keep).iter().for_each(|end| drop(end.take()));
+    for end in all_but(keep) {
+        drop(end.take());
+    }
 }
 
 /// Between a test and a stranger: the parent's and the child's end of a socket.
@@ -31,8 +33,7 @@ pub(crate) struct Meeting {
 impl Meeting {
     /// The meeting with a peer of this kind, if it is a stranger.
     pub(crate) fn of(kind: PeerKind) -> Option<Self> {
-        let strange = !matches!(kind, PeerKind::Thread | PeerKind::Fork);
-        strange.then(|| {
+        kind.are_strangers().then(|| {
             let (parents, childs) = UnixStream::pair().expect("no sockets");
             Self {
                 kind,

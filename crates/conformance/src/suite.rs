@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::flaw::Flaw;
 use crate::items;
 use crate::paths::DIRECTORY_VARIABLE;
+use crate::program::{self, PROGRAM_VARIABLE};
 use crate::setting::{PeerKind, Setting};
 
 /// A behaviour, as a test that is generic over the setting.
@@ -34,6 +35,8 @@ pub enum Runs {
     Threads(&'static str),
     /// With peers that are processes, for this reason.
     Processes(&'static str),
+    /// With strangers as peers, for this reason.
+    Strangers(&'static str),
     /// Where peers share the open file description, for this reason: not between those that open
     /// a FIFO's path.
     Inherited(&'static str),
@@ -51,6 +54,7 @@ impl Runs {
         match self {
             Self::Threads(why) if setting.peers != PeerKind::Thread => Some(why),
             Self::Processes(why) if setting.peers == PeerKind::Thread => Some(why),
+            Self::Strangers(why) if !setting.peers.are_strangers() => Some(why),
             Self::Inherited(why) if setting.peers == PeerKind::Fifo => Some(why),
             Self::ByDescriptor(why) if setting.engine == Engine::Standpipe => Some(why),
             Self::ChangesLimits if !may_change_limits() => {
@@ -85,6 +89,7 @@ macro_rules! behaviours {
     (@everywhere ()) => { $crate::suite::Runs::Everywhere };
     (@threads ($why:literal)) => { $crate::suite::Runs::Threads($why) };
     (@processes ($why:literal)) => { $crate::suite::Runs::Processes($why) };
+    (@strangers ($why:literal)) => { $crate::suite::Runs::Strangers($why) };
     (@inherited ($why:literal)) => { $crate::suite::Runs::Inherited($why) };
     (@by_descriptor ($why:literal)) => { $crate::suite::Runs::ByDescriptor($why) };
     (@changes_limits ()) => { $crate::suite::Runs::ChangesLimits };
@@ -127,11 +132,8 @@ impl Case {
     /// The case as a test that must pass, or is skipped with a reason.
     fn into_trial(self) -> Trial {
         let name = self.name();
-        let reasons = self.behaviour.runs.iter();
-        match reasons
-            .filter_map(|runs| runs.skip_reason(self.setting))
-            .next()
-        {
+        let mut runs = self.behaviour.runs.iter();
+        match runs.find_map(|runs| runs.skip_reason(self.setting)) {
             None => Trial::test(name.clone(), move || run_in_a_process(&name)),
             Some(why) => Trial::test(name, || Ok(()))
                 .with_kind(format!("skipped: {why}"))
@@ -175,6 +177,10 @@ fn canaries() -> impl Iterator<Item = Case> {
 /// # Panics
 /// In a child, if the case fails.
 pub fn main() -> Conclusion {
+    if let Ok(orders) = std::env::var(PROGRAM_VARIABLE) {
+        program::run(&orders);
+        std::process::exit(0);
+    }
     if let Ok(name) = std::env::var(CASE_VARIABLE) {
         let case = cases().chain(canaries()).find(|case| case.name() == name);
         let Case { behaviour, setting } = case.expect("a case of this suite");

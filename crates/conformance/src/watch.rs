@@ -190,7 +190,7 @@ fn kernel_select<const N: usize>(
     });
     let timeout = timeout
         .as_mut()
-        .map_or(std::ptr::null_mut(), |t| t as *mut _);
+        .map_or(std::ptr::null_mut(), std::ptr::from_mut);
     let [read, write, except] = &mut sets;
     // SAFETY: the sets are valid, and the timeout is valid or absent.
     let count = unsafe { libc::select(past, read, write, except, timeout) };
@@ -218,7 +218,7 @@ impl Epoll {
     /// Registers a descriptor; its number comes with its events.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
+    /// As `epoll_ctl(2)`.
     pub fn add(&self, fd: RawFd, events: epoll::EventFlags) -> Result<(), Fail> {
         Ok(epoll::add(&self.0, borrow(fd), number(fd), events)?)
     }
@@ -226,7 +226,7 @@ impl Epoll {
     /// Registers it anew.
     ///
     /// # Errors
-    /// As epoll_ctl(2).
+    /// As `epoll_ctl(2)`.
     pub fn modify(&self, fd: RawFd, events: epoll::EventFlags) -> Result<(), Fail> {
         Ok(epoll::modify(&self.0, borrow(fd), number(fd), events)?)
     }
@@ -243,7 +243,10 @@ impl Epoll {
     /// Waits for something.
     ///
     /// # Errors
-    /// As epoll_wait(2).
+    /// As `epoll_wait(2)`.
+    ///
+    /// # Panics
+    /// If the timeout is longer than the kernel can count.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<(RawFd, epoll::EventFlags)>, Fail> {
         let timeout = timeout.map(|t| Timespec::try_from(t).expect("seconds"));
         let mut events = Vec::with_capacity(8);

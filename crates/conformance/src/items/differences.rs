@@ -1,11 +1,12 @@
 //! Where standpipe differs on purpose; the kernel's result stands beside standpipe's.
 //!
-//! - It counts room in bytes, the kernel in slots of a page (items 42 to 44).
+//! - It counts room in bytes, the kernel in slots of a page (items 42 to 44). Before a reader has
+//!   come to the lane the pipe is the kernel's, and so is its room.
 //! - It cannot tell which handler interrupted it (item 34).
 
 use rustix::process::Signal;
 
-use super::{CAPACITY, PAGE, fill, pattern};
+use super::{CAPACITY, PAGE, fill, pattern, used_pipe};
 use crate::engine::Engine;
 use crate::fail::{Fail, Outcome};
 use crate::setting::Setting;
@@ -14,6 +15,7 @@ use crate::suite::behaviours;
 
 behaviours! {
     everywhere():
+        item_42_a_new_pipe_counts_room_in_slots,
         difference_34_with_handlers_of_both_kinds_any_of_them_interrupts,
         difference_42_reading_a_byte_makes_a_byte_of_room,
         difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room,
@@ -23,7 +25,7 @@ behaviours! {
 }
 
 fn by_engine<T>(s: Setting, standpipe: T, kernel: T) -> T {
-    if s.engine == Engine::Standpipe {
+    if s.engine.is_standpipe() {
         standpipe
     } else {
         kernel
@@ -64,10 +66,24 @@ fn difference_34_with_handlers_of_both_kinds_any_of_them_interrupts(s: Setting) 
     );
 }
 
+fn item_42_a_new_pipe_counts_room_in_slots(s: Setting) {
+    for (bytes, writes, more) in [(4095, 16, 1), (2049, 16, 2047)] {
+        let (r, w) = s.pipe();
+        w.set_nonblocking(true);
+        for _ in 0..writes {
+            assert_eq!(w.write(&vec![b'x'; bytes]), Ok(bytes));
+        }
+        assert_eq!(w.write(&[b'x'; 2049]), Err(Fail::AGAIN));
+        // The tail of the last slot is filled, however large the others' are.
+        assert_eq!(room(&w), more);
+        drop(r);
+    }
+}
+
 fn difference_42_reading_a_byte_makes_a_byte_of_room(s: Setting) {
-    let (r, w) = s.pipe();
+    let (r, w) = used_pipe(s);
     fill(&w);
-    drop(s.spawn(r.try_clone(), |r| r.read_exactly(1)).join());
+    drop(r.read_exactly(1));
     assert_eq!(room(&w), by_engine(s, 1, 0));
     // Item 42: the kernel's room appears when the whole slot is drained.
     drop(r.read_exactly(PAGE - 1));
@@ -75,7 +91,7 @@ fn difference_42_reading_a_byte_makes_a_byte_of_room(s: Setting) {
 }
 
 fn difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room(s: Setting) {
-    let (_r, w) = s.pipe();
+    let (_r, w) = used_pipe(s);
     for _ in 0..16 {
         assert_eq!(w.write(&[b'x'; 4095]), Ok(4095));
     }
@@ -83,7 +99,7 @@ fn difference_42_sixteen_writes_of_4095_leave_sixteen_bytes_of_room(s: Setting) 
 }
 
 fn difference_42_sixteen_writes_of_2049_leave_the_rest(s: Setting) {
-    let (_r, w) = s.pipe();
+    let (_r, w) = used_pipe(s);
     for _ in 0..16 {
         assert_eq!(w.write(&[b'x'; 2049]), Ok(2049));
     }
@@ -96,7 +112,7 @@ fn difference_42_sixteen_writes_of_2049_leave_the_rest(s: Setting) {
 
 fn difference_43_what_fits_is_counted_in_bytes(s: Setting) {
     let write_after_1 = |bytes| {
-        let (_r, w) = s.pipe();
+        let (_r, w) = used_pipe(s);
         w.set_nonblocking(true);
         assert_eq!(w.write(b"x"), Ok(1));
         w.write(&pattern(bytes))
@@ -113,7 +129,7 @@ fn difference_43_what_fits_is_counted_in_bytes(s: Setting) {
 
 fn difference_44_the_last_bytes_take_part_of_any_large_write(s: Setting) {
     let write_into_100 = |bytes| -> Outcome {
-        let (_r, w) = s.pipe();
+        let (_r, w) = used_pipe(s);
         assert_eq!(w.write(&pattern(CAPACITY - 100)), Ok(CAPACITY - 100));
         w.set_nonblocking(true);
         w.write(&pattern(bytes))

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags, Stat, Timestamps};
 
-use super::{CAPACITY, fill};
+use super::{CAPACITY, fill, pattern};
 use crate::ends::{Reader, Writer, kind};
 use crate::fail::Fail;
 use crate::paths;
@@ -97,8 +97,8 @@ fn item_74_mkfifo_changes_the_times_of_the_directory(s: Setting) {
         rustix::fs::mkdir(&*directory, Mode::RWXU).unwrap();
         set_times_to_the_epoch(&directory);
         assert_eq!(stat(&directory).st_mtime, 0);
-        let path = [directory.as_bytes(), b"/fifo"].concat();
-        s.mkfifo(&CString::new(path).unwrap(), 0o600).unwrap();
+        let name = [directory.as_bytes(), b"/fifo"].concat();
+        s.mkfifo(&CString::new(name).unwrap(), 0o600).unwrap();
         let stat = stat(&directory);
         assert_ne!(stat.st_mtime, 0);
         let changed = (stat.st_ctime, stat.st_ctime_nsec);
@@ -128,8 +128,8 @@ fn item_75_mkfifo_says_why_not(s: Setting) {
         );
         let closed = raw::dup(0).unwrap();
         raw::close(closed).unwrap();
-        let made = rustix::fs::mkfifoat(borrow(closed), c"fifo", Mode::RWXU);
-        assert_eq!(made.map_err(Fail::from), Err(Fail::BADF));
+        let outcome = rustix::fs::mkfifoat(borrow(closed), c"fifo", Mode::RWXU);
+        assert_eq!(outcome.map_err(Fail::from), Err(Fail::BADF));
     });
 }
 
@@ -330,7 +330,7 @@ fn item_93_writes_and_reads_change_the_times(s: Setting) {
     let (atime, mtime) = times();
     assert!(atime == 0 && mtime > 0, "a write changes the second");
     set_times_to_the_epoch(&path);
-    assert_eq!(w.write(&[0; CAPACITY]), Err(Fail::AGAIN));
+    assert_eq!(w.write(&pattern(CAPACITY)), Err(Fail::AGAIN));
     assert_eq!(times(), (0, 0), "nothing moved");
     drop(r.read_exactly(1));
     let (atime, mtime) = times();

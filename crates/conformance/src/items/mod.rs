@@ -15,11 +15,14 @@ mod reading;
 mod references;
 mod sigio;
 mod sigpipe;
+mod strangers;
 mod unaware;
 mod unread;
 mod writing;
 
-use crate::ends::Writer;
+use crate::ends::{Reader, Writer};
+use crate::remote::Warmth;
+use crate::setting::Setting;
 use crate::suite::Behaviour;
 
 /// Every behaviour.
@@ -43,6 +46,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Behaviour> {
         sigio::BEHAVIOURS,
         differences::BEHAVIOURS,
         unaware::BEHAVIOURS,
+        strangers::BEHAVIOURS,
     ];
     files.into_iter().flatten().copied().flatten()
 }
@@ -66,4 +70,22 @@ fn fill(w: &Writer) -> Vec<u8> {
         "an empty pipe holds {CAPACITY} bytes"
     );
     bytes
+}
+
+/// A pipe that was used, within this process: standpipe's bytes go through the lane from here on.
+fn used_pipe(s: Setting) -> (Reader, Writer) {
+    let (r, w) = s.pipe();
+    warm_up(s, &r, &w, Warmth::Warm);
+    (r, w)
+}
+
+/// Traffic within this process.
+fn warm_up(s: Setting, r: &Reader, w: &Writer, warmth: Warmth) {
+    for _ in 0..warmth.pieces() {
+        assert_eq!(w.write(&[b'w'; PAGE]), Ok(PAGE));
+        assert_eq!(r.read_exactly(PAGE), [b'w'; PAGE]);
+    }
+    if warmth == Warmth::Warm {
+        s.assert_in_lane(w.lane_bytes());
+    }
 }

@@ -6,7 +6,7 @@ use rustix::event::PollFlags;
 use rustix::fs::OFlags;
 use rustix::process::Signal;
 
-use super::{CAPACITY, PAGE, fill};
+use super::{CAPACITY, PAGE, fill, pattern, warm_up};
 use crate::ends::{Both, Reader, Writer, kind};
 use crate::fail::Fail;
 use crate::remote::{Remote, Warmth};
@@ -102,7 +102,7 @@ fn item_56_write_end_shows_room_and_nothing_else(s: Setting) {
         assert_eq!(w.events(), OUT);
         assert_eq!(w.write(&[b'x'; PAGE]), Ok(PAGE));
         assert_eq!(w.events(), OUT);
-        assert_eq!(w.write(&[b'x'; CAPACITY - PAGE]), Ok(CAPACITY - PAGE));
+        assert_eq!(w.write(&pattern(CAPACITY - PAGE)), Ok(CAPACITY - PAGE));
         assert_eq!(w.events(), NOTHING, "full");
         drop(r.read_exactly(PAGE));
         assert_eq!(w.events(), OUT);
@@ -175,7 +175,7 @@ fn item_60_a_fifo_open_for_both_never_hangs_up(s: Setting) {
     let w: Remote<kind::Write> = s.remote_open(&path, OFlags::WRONLY);
     assert_eq!(w.write(b"x"), Ok(1));
     assert_eq!(both.events(), IN | OUT);
-    assert_eq!(w.write(&[b'x'; CAPACITY - 1]), Ok(CAPACITY - 1));
+    assert_eq!(w.write(&pattern(CAPACITY - 1)), Ok(CAPACITY - 1));
     assert_eq!(both.events(), IN, "full");
     w.close();
     assert_eq!(both.events(), IN);
@@ -273,25 +273,17 @@ fn poller<K: crate::remote::Remotely>(
 fn item_65_pollers_wake_on_data(s: Setting) {
     for warmth in Warmth::BOTH {
         let (r, w) = s.pipe();
-        warm_up(&r, &w, warmth);
+        warm_up(s, &r, &w, warmth);
         let waiting = poller(s, r, PollFlags::IN);
         assert_eq!(w.write(b"x"), Ok(1));
         assert_eq!(waiting.join(), (Ok(PollFlags::IN.bits()), 1));
     }
 }
 
-/// Traffic within this process.
-fn warm_up(r: &Reader, w: &Writer, warmth: Warmth) {
-    for _ in 0..warmth.pieces() {
-        assert_eq!(w.write(&[b'w'; PAGE]), Ok(PAGE));
-        assert_eq!(r.read_exactly(PAGE), [b'w'; PAGE]);
-    }
-}
-
 fn item_65_pollers_wake_on_room(s: Setting) {
     for warmth in Warmth::BOTH {
         let (r, w) = s.pipe();
-        warm_up(&r, &w, warmth);
+        warm_up(s, &r, &w, warmth);
         fill(&w);
         let waiting = poller(s, w, PollFlags::OUT);
         drop(r.read_exactly(PAGE));
@@ -304,14 +296,14 @@ fn item_65_pollers_wake_when_the_peer_is_gone(s: Setting) {
     for warmth in Warmth::BOTH {
         for wanted in [PollFlags::IN, NOTHING] {
             let (r, w) = s.pipe();
-            warm_up(&r, &w, warmth);
+            warm_up(s, &r, &w, warmth);
             let waiting = poller(s, r, wanted);
             drop(w);
             assert_eq!(waiting.join(), (Ok(HUP.bits()), 0));
         }
         for wanted in [PollFlags::OUT, NOTHING] {
             let (r, w) = s.pipe();
-            warm_up(&r, &w, warmth);
+            warm_up(s, &r, &w, warmth);
             fill(&w);
             let waiting = poller(s, w, wanted);
             drop(r);
@@ -323,7 +315,7 @@ fn item_65_pollers_wake_when_the_peer_is_gone(s: Setting) {
 fn item_65_pollers_wake_on_capacity(s: Setting) {
     for warmth in Warmth::BOTH {
         let (r, w) = s.pipe();
-        warm_up(&r, &w, warmth);
+        warm_up(s, &r, &w, warmth);
         fill(&w);
         let waiting = poller(s, w, PollFlags::OUT);
         assert_eq!(r.set_capacity_bytes(2 * CAPACITY), Ok(2 * CAPACITY));
@@ -334,7 +326,7 @@ fn item_65_pollers_wake_on_capacity(s: Setting) {
 fn item_65_one_byte_wakes_every_poller(s: Setting) {
     for warmth in Warmth::BOTH {
         let (r, w) = s.pipe();
-        warm_up(&r, &w, warmth);
+        warm_up(s, &r, &w, warmth);
         let wait = |r| {
             s.spawn(r, move |r: Reader| {
                 s.wait_for(&r, IN).map(|came| came.bits())
@@ -368,9 +360,10 @@ fn item_65_pollers_wake_on_splice_and_tee(s: Setting) {
         let (r, w) = s.pipe();
         let waiting = poller(s, r, PollFlags::IN);
         let (from, to) = (fd(source.fd()), fd(w.fd()));
-        let moved = match teed {
-            true => tee(from, to, 1, SpliceFlags::empty()),
-            false => splice(from, None, to, None, 1, SpliceFlags::empty()),
+        let moved = if teed {
+            tee(from, to, 1, SpliceFlags::empty())
+        } else {
+            splice(from, None, to, None, 1, SpliceFlags::empty())
         };
         assert_eq!(moved, Ok(1));
         assert_eq!(waiting.join(), (Ok(PollFlags::IN.bits()), 1));
@@ -392,7 +385,7 @@ fn item_66_a_handler_interrupts_poll_and_select(s: Setting) {
         signals::handle(Signal::USR1, restart);
         for warmth in Warmth::BOTH {
             let (r, w) = s.pipe();
-            warm_up(&r, &w, warmth);
+            warm_up(s, &r, &w, warmth);
             let polls = s.spawn(r.try_clone(), move |r| s.wait_for(&r, IN).map(drop));
             let selects = s.spawn(r, move |r| {
                 s.select([((&r).into(), [true; 3])], FOREVER).map(drop)

@@ -74,12 +74,13 @@ fn item_132_without_an_owner_nothing_is_sent(s: Setting) {
 fn item_133_f_setsig_chooses_the_signal_and_says_more(s: Setting) {
     /// `POLL_IN` of `si_code`, and `POLLIN | POLLRDNORM`.
     const POLL_IN: i32 = 1;
+    /// Which Rust's `libc` does not have.
+    const F_SETSIG: i32 = 10;
     const BAND: i64 = 0x41;
     for warmth in Warmth::BOTH {
         let (r, w) = s.reader_here(warmth);
         signals::block(Signal::USR2);
         ask_for_signals(&r, true);
-        const F_SETSIG: i32 = 10;
         raw::fcntl(r.fd(), F_SETSIG, Signal::USR2.as_raw()).unwrap();
         assert_eq!(w.write(b"news"), Ok(4));
         let notice = Notice {
