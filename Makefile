@@ -55,6 +55,10 @@ bench: ## All suites in full, and the report: target/bench/report.html
 build: ## The standpipe command: target/release/standpipe
 	$(CARGO) build --release --locked -p standpipe-cli
 
+.PHONY: install
+install: ## The C library, its headers and pkg-config file, under PREFIX=/usr/local (in DESTDIR)
+	scripts/capi.sh install "$(or $(PREFIX),/usr/local)" "$(DESTDIR)"
+
 .PHONY: clean
 clean: ## Remove what was built, and the corpus of `make run`
 	rm -rf target .cache

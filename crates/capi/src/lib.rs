@@ -1,0 +1,62 @@
+//! standpipe for C.
+//!
+//! The functions here have the signatures, results and errno of their POSIX namesakes, and take any
+//! descriptor: ends of pipes and FIFOs get the lane, everything else goes to the kernel. The
+//! descriptors are the kernel's own.
+//!
+//! # Which descriptors are ours
+//! Those that `sp_pipe`, `sp_open` and the like return, if they are ends of pipes or FIFOs; their
+//! copies; and any other that is an end of a pipe or FIFO when it is first seen by one of these
+//! functions, such as an inherited standard input. That a number is something else is remembered
+//! until it is closed here, or given out again here; `sp_adopt` looks again.
+//!
+//! A number of ours that is closed behind our back (by `close` of the C library itself) is noticed
+//! when the kernel gives it out again through one of these functions. `standpipe/posix.h` makes sure
+//! that a program's own calls come here; `sp_forget` tells of others.
+//!
+//! # Threads, forks, signals
+//! Any thread may use any descriptor. Closing one that another thread is using takes effect when that
+//! call returns, and its number stays taken for as long; `dup2` onto such a one fails with `EBUSY`.
+//! Forks of a process with several threads are safe. Calls on ends are no cancellation points.
+//!
+//! # Addresses
+//! Addresses at which no process has memory (the first page, the kernel's half) give `EFAULT`. Other
+//! bad addresses are a fault of the program, as in `memcpy`: `SIGSEGV`.
+//!
+//! # Bugs
+//! A panic, which would be a bug, ends in `EIO` and a message on standard error.
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "as their POSIX namesakes, each of which is linked"
+)]
+
+mod border;
+mod control;
+mod gate;
+mod give;
+mod make;
+mod number;
+mod report;
+mod select;
+mod slot;
+mod start;
+mod table;
+mod transfer;
+mod vectors;
+mod wait;
+
+pub use control::{sp_fcntl, sp_ioctl};
+pub use give::{
+    sp_epoll_ctl, sp_fdopen, sp_give_up, sp_recvmsg, sp_sendfile, sp_sendmsg, sp_splice, sp_stream,
+    sp_tee, sp_use_kernel, sp_vmsplice,
+};
+pub use make::{sp_adopt, sp_creat, sp_forget, sp_open, sp_openat, sp_pipe, sp_pipe2};
+pub use number::{sp_close, sp_close_range, sp_closefrom, sp_dup, sp_dup2, sp_dup3};
+pub use report::{SP_PEER_GONE, SP_PEER_OPEN, sp_close_reason, sp_stats};
+pub use select::{sp_pselect, sp_select};
+pub use start::{
+    sp__exit, sp_daemon, sp_execv, sp_execve, sp_execvp, sp_execvpe, sp_fexecve, sp_popen,
+    sp_posix_spawn, sp_posix_spawnp, sp_prepare_for_exec, sp_system,
+};
+pub use transfer::{sp_preadv2, sp_pwritev2, sp_read, sp_readv, sp_write, sp_writev};
+pub use wait::{sp_poll, sp_ppoll};

@@ -1,0 +1,101 @@
+//! What a program may ask about an end.
+
+use std::ffi::c_int;
+
+use rustix::event::PollFlags;
+use standpipe::end::End;
+
+use crate::border::{Answer, Refusal, answer, check_address};
+use crate::table;
+use rustix::io::Errno;
+
+/// What is known about an end and its pipe. All counts are of bytes or events since the pipe was made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types, reason = "named as its function, like stat")]
+pub struct sp_stats {
+    /// How many bytes the pipe holds.
+    pub capacity_bytes: u64,
+    /// How many of them are unread.
+    pub unread_bytes: u64,
+}
+
+/// The peers of an end are there.
+pub const SP_PEER_OPEN: c_int = 0;
+/// The last peer is gone; how it went is not known.
+pub const SP_PEER_GONE: c_int = 1;
+
+/// How the last peer of an end went.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types, reason = "named as its function, like stat")]
+pub struct sp_close_reason {
+    /// One of `SP_PEER_...`.
+    pub kind: c_int,
+}
+
+/// Tells about the end `fd`. `size` is that of the caller's struct: fields beyond what this library
+/// knows are zero, and it writes no more than there is room for. Returns 0, or -1 with errno `EINVAL`
+/// for a descriptor that is no end, else as fcntl(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sp_stats(fd: c_int, stats: *mut sp_stats, size: usize) -> c_int {
+    answer(
+        || {
+            let found = ours(fd, |end| {
+                Ok(sp_stats {
+                    capacity_bytes: end.capacity_bytes()? as u64,
+                    unread_bytes: end.unread_bytes()? as u64,
+                })
+            })?;
+            // SAFETY: by the caller.
+            unsafe { write_out(&found, stats, size) }
+        },
+        || -1,
+    )
+}
+
+/// Tells how the last peer of the end `fd` went. `size` and errors as in [`sp_stats()`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sp_close_reason(
+    fd: c_int,
+    reason: *mut sp_close_reason,
+    size: usize,
+) -> c_int {
+    answer(
+        || {
+            let found = ours(fd, |end| {
+                let events = end.events(PollFlags::empty())?;
+                let is_gone = events.intersects(PollFlags::HUP | PollFlags::ERR);
+                Ok(sp_close_reason {
+                    kind: if is_gone { SP_PEER_GONE } else { SP_PEER_OPEN },
+                })
+            })?;
+            // SAFETY: by the caller.
+            unsafe { write_out(&found, reason, size) }
+        },
+        || -1,
+    )
+}
+
+fn ours<T>(fd: c_int, work: impl FnOnce(&End) -> Answer<T>) -> Answer<T> {
+    table::with(fd, work).map_err(|refusal| match refusal {
+        Refusal::Kernel if table::is_open(fd) => Errno::INVAL.into(),
+        Refusal::Kernel => Errno::BADF.into(),
+        refusal @ Refusal::Errno(_) => refusal,
+    })
+}
+
+/// # Safety
+/// There is room for `size` bytes at `place`.
+unsafe fn write_out<T: Copy>(value: &T, place: *mut T, size: usize) -> Answer<c_int> {
+    check_address(place, size)?;
+    let known = size.min(size_of::<T>());
+    let place = place.cast::<u8>();
+    // SAFETY: the value has that many bytes, and the caller's place has room for them.
+    unsafe { std::ptr::copy_nonoverlapping(std::ptr::from_ref(value).cast(), place, known) };
+    // SAFETY: inside of the caller's place.
+    let rest = unsafe { place.add(known) };
+    // SAFETY: as above.
+    unsafe { rest.write_bytes(0, size - known) };
+    Ok(0)
+}
