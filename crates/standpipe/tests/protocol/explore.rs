@@ -41,10 +41,10 @@ impl fmt::Display for Shared<'_> {
             world.kernel, world.stage, world.lane
         )?;
         if let Some(mark) = world.mark {
-            write!(f, " mark +{mark}")?;
+            write!(f, " mark {mark:+}")?;
         }
         let flags = [
-            (world.is_outside, "outside"),
+            (world.is_inside, "inside"),
             (world.is_serving, "serving"),
             (world.is_retired, "retired"),
             (world.has_unaware_writers, "unaware_writers"),

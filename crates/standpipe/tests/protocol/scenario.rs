@@ -1,6 +1,6 @@
 //! Who takes part, and by which rules.
 
-use crate::world::{At, Byte, MAX, Party, Queue, Then, World};
+use crate::world::{At, Byte, Lock, MAX, Party, Queue, World};
 
 /// The protocol's rules. Each can be broken, to see that it is needed.
 #[derive(Clone, Copy, Debug)]
@@ -10,42 +10,54 @@ pub struct Rules {
     pub marks: bool,
     /// It is put before they are published.
     pub marks_first: bool,
+    /// A mark that `head` has passed is served as well.
+    pub serves_passed_marks: bool,
+    /// Who goes inside says so before asking whether a mark is needed.
+    pub goes_inside_first: bool,
+    /// Whoever takes the write lock from the dead takes it that nobody is inside.
+    pub repairs_inside: bool,
     /// The mark is taken off before the kernel pipe is asked.
     pub takes_off_first: bool,
     /// That this is going on is noted.
     pub notes_serving: bool,
     /// Where a piece came from is noted before it is copied into the stage.
     pub notes_staged: bool,
-    /// Whoever takes the read lock first finishes what is in the stage.
-    pub readers_finish_stage: bool,
+    /// Readers take what is in the stage before they go on with the lane.
+    pub reads_stage: bool,
+    /// While the lane is emptied, the mark goes with `head`.
+    pub marks_while_emptying: bool,
     /// A reader that leaves closes *presence* before it empties the lane.
     pub closes_presence_first: bool,
     /// ... and passes through the write lock.
     pub passes_write_lock: bool,
     /// Writers look for departures under the write lock.
-    pub looks_for_departures: bool,
-    /// `outside` is set under the write lock, as it is cleared.
-    pub sets_outside_locked: bool,
-    /// Whether there is something to empty is asked under the read lock.
-    pub asks_empty_locked: bool,
-    /// Who joins the lane and has written to the kernel pipe sets `outside`.
-    pub joiner_sets_outside: bool,
+    pub looks_for_news: bool,
+    /// Who goes out empties the lane.
+    pub empties_first: bool,
+    /// The lane is emptied before a write end is handed to a program.
+    pub empties_before_hand_over: bool,
+    /// And members stay outside from then on.
+    pub unaware_writers_retire: bool,
 }
 
 impl Rules {
     pub const ALL: Self = Self {
         marks: true,
         marks_first: true,
+        serves_passed_marks: true,
+        goes_inside_first: true,
+        repairs_inside: true,
         takes_off_first: true,
         notes_serving: true,
         notes_staged: true,
-        readers_finish_stage: true,
+        reads_stage: true,
+        marks_while_emptying: true,
         closes_presence_first: true,
         passes_write_lock: true,
-        looks_for_departures: true,
-        sets_outside_locked: true,
-        asks_empty_locked: true,
-        joiner_sets_outside: true,
+        looks_for_news: true,
+        empties_first: true,
+        empties_before_hand_over: true,
+        unaware_writers_retire: true,
     };
 }
 
@@ -86,8 +98,17 @@ pub struct Spawn {
     pub child: usize,
     /// After so many bytes.
     pub after: u8,
-    /// Whether it keeps an end of its own.
-    pub keeps: bool,
+    pub keeps: Keeps,
+}
+
+/// What the parent has after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    Nothing,
+    /// Its end, as after a fork.
+    ItsEnd,
+    /// An end that it does without the lane.
+    RetiredEnd,
 }
 
 impl Role {
@@ -135,7 +156,7 @@ impl Role {
         self
     }
 
-    pub const fn spawning(mut self, child: usize, after: u8, keeps: bool) -> Self {
+    pub const fn spawning(mut self, child: usize, after: u8, keeps: Keeps) -> Self {
         self.spawns = Some(Spawn {
             child,
             after,
@@ -152,6 +173,8 @@ pub struct Baton {
     pub write: u8,
     pub giver: usize,
     pub writes: u8,
+    /// Or, what is more, has ended.
+    pub ends: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -195,6 +218,20 @@ impl Scenario {
             write,
             giver,
             writes,
+            ends: false,
+        });
+        self
+    }
+
+    /// The first write of `writer` begins when `giver` has closed its end.
+    pub fn after_end(mut self, writer: usize, giver: usize) -> Self {
+        let writes = self.roles[giver].bytes;
+        self.batons.push(Baton {
+            writer,
+            write: 0,
+            giver,
+            writes,
+            ends: true,
         });
         self
     }
@@ -221,15 +258,15 @@ impl Scenario {
             kernel: Queue::default(),
             stage: Queue::default(),
             lane: Queue::default(),
-            is_staged_from_head: true,
+            staged_from: None,
             mark: None,
             is_serving: false,
             due: 0,
-            is_outside: true,
+            is_inside: false,
             is_retired: false,
             has_unaware_writers: false,
-            write_lock: None,
-            read_lock: None,
+            write_lock: Lock::Free,
+            read_lock: Lock::Free,
             parties: std::array::from_fn(party),
             deaths_left: self.deaths,
             taken: [0; MAX],
@@ -237,7 +274,7 @@ impl Scenario {
         }
     }
 
-    /// What may come before the byte, and was promised to.
+    /// What the write of this byte waits for.
     pub fn givers(&self, byte: Byte) -> impl Iterator<Item = &Baton> {
         self.batons
             .iter()

@@ -15,7 +15,7 @@ impl fmt::Debug for Byte {
     }
 }
 
-/// A few bytes in their order.
+/// A few bytes in their order. What is behind the last is blank: equal queues are equal states.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Queue {
     len: u8,
@@ -36,20 +36,11 @@ impl Queue {
         self.len += 1;
     }
 
-    pub fn first(&self) -> Byte {
-        assert!(!self.is_empty());
-        self.bytes[0]
-    }
-
     pub fn take_first(&mut self) -> Byte {
-        let byte = self.first();
+        assert!(!self.is_empty());
+        let byte = std::mem::take(&mut self.bytes[0]);
         self.bytes.rotate_left(1);
         self.len -= 1;
-        // Equal queues are equal states.
-        self.bytes[usize::from(self.len)] = Byte::default();
-        if self.len < 7 {
-            self.bytes[7] = Byte::default();
-        }
         byte
     }
 
@@ -64,29 +55,37 @@ impl fmt::Debug for Queue {
     }
 }
 
+/// A lock that outlives its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lock {
+    #[default]
+    Free,
+    Held {
+        by: u8,
+    },
+    /// The next owner is told.
+    OwnerDied,
+}
+
 /// Most participants of a scenario.
 pub const MAX: usize = 5;
 
-/// One moment of a pipe.
+/// One moment of a pipe. Positions of the lane are relative to `head`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The kernel pipe.
     pub kernel: Queue,
-    /// The pipe between lane and kernel pipe.
     pub stage: Queue,
-    /// The lane's bytes from `head` to `tail`.
+    /// From `head` to `tail`.
     pub lane: Queue,
-    /// Whether `staged_from` is where `head` is.
-    pub is_staged_from_head: bool,
-    /// How far behind `head`. A mark that `head` has passed stands at `head` as well.
-    pub mark: Option<u8>,
+    pub staged_from: Option<i8>,
+    pub mark: Option<i8>,
     pub is_serving: bool,
     pub due: u8,
-    pub is_outside: bool,
+    pub is_inside: bool,
     pub is_retired: bool,
     pub has_unaware_writers: bool,
-    pub write_lock: Option<u8>,
-    pub read_lock: Option<u8>,
+    pub write_lock: Lock,
+    pub read_lock: Lock,
     pub parties: [Party; MAX],
     pub deaths_left: u8,
     /// How many bytes of each writer were read.
@@ -96,10 +95,14 @@ pub struct World {
 }
 
 impl World {
-    /// `head` moves on.
-    pub fn leave_lane(&mut self) -> Byte {
-        self.is_staged_from_head = false;
-        self.mark = self.mark.map(|mark| mark.saturating_sub(1));
+    /// `head` moves on by a byte.
+    pub fn advance_head(&mut self) -> Byte {
+        let positions = [&mut self.staged_from, &mut self.mark];
+        let seen = self.parties.iter_mut().map(|party| &mut party.tail_seen);
+        for position in positions.into_iter().chain(seen).flatten() {
+            // Far behind is as good as a little behind.
+            *position = (*position - 1).max(-1);
+        }
         self.lane.take_first()
     }
 
@@ -116,12 +119,34 @@ impl World {
         self.parties.iter().any(|party| party.is_present)
     }
 
+    /// Whether anybody alive knows of what is in the lane.
     pub fn has_members(&self) -> bool {
         self.parties.iter().any(|party| party.is_member)
     }
 
-    pub fn kernel_room(&self, capacity: u8) -> u8 {
-        capacity.saturating_sub(self.kernel.len())
+    /// All members were killed.
+    pub fn is_forgotten(&self) -> bool {
+        !self.has_members() && self.last_member_was_killed
+    }
+
+    pub fn is_all_read(&self) -> bool {
+        self.kernel.is_empty() && self.stage.is_empty() && self.lane.is_empty()
+    }
+
+    /// As it closes when its owner ends.
+    pub fn bury(&mut self, i: usize, was_killed: bool) {
+        if self.parties[i].is_member {
+            self.last_member_was_killed = was_killed;
+        }
+        self.parties[i] = Party {
+            done: self.parties[i].done,
+            ..Party::GONE
+        };
+        for lock in [&mut self.write_lock, &mut self.read_lock] {
+            if *lock == (Lock::Held { by: i as u8 }) {
+                *lock = Lock::OwnerDied;
+            }
+        }
     }
 }
 
@@ -139,6 +164,7 @@ pub struct Party {
     pub has_news: bool,
     /// What it saw in the kernel pipe.
     pub kernel_seen: u8,
+    pub tail_seen: Option<i8>,
     pub saw_end: bool,
     /// Writes that returned; bytes that were read.
     pub done: u8,
@@ -156,65 +182,63 @@ impl Party {
         thinks_present: false,
         has_news: true,
         kernel_seen: 0,
+        tail_seen: None,
         saw_end: false,
         done: 0,
         then: Then::Write,
     };
 }
 
-/// The next step of a process.
+/// What a process does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// Not started yet (somebody's child).
+    /// Somebody's child, not started so far.
     Unborn,
     /// Between two calls.
     Idle,
-    /// Gone.
     Gone,
-    /// An unaware reader or writer in its call.
-    Plain,
     // A member writes.
-    AskDepartures,
     AskPresence,
     AskKernel,
+    NoteKernelBytes,
     LockWrite,
-    CheckNote,
-    LookOutside,
+    LookForNews,
+    LookInside,
+    GoInside,
+    AskForMark,
     PutMark,
-    ClearOutside,
     Publish,
+    PublishUnmarked,
     PutMarkLate,
-    ClearOutsideLate,
     UnlockWrite,
     SleepForRoom,
     WriteKernel,
-    LockOutside,
-    SetOutside,
-    UnlockOutside,
+    NoteOutside,
     // Emptying the lane.
+    LookEmpty,
     EmptyLock,
-    EmptyRecover,
+    EmptyRepair,
     EmptyMark,
     EmptySplice,
+    EmptyStageOff,
     EmptyNoteStage,
     EmptyCopy,
     EmptyHead,
     EmptyUnlock,
     EmptyWait,
-    // A reader leaves.
+    // Leaving, and handing over.
     ClosePresence,
     NoteDeparture,
     PassWriteLock,
     PassedWriteLock,
-    ClosePresenceLate,
     Retire,
+    ClosePresenceLate,
     GoOn,
+    AnnounceWriter,
     // A member reads.
     Enter,
     LockRead,
-    Recover,
-    FinishStage,
-    Decide,
+    TakeTurn,
     NoteServing,
     TakeMarkOff,
     AskDue,
@@ -222,19 +246,26 @@ pub enum At {
     ServingOff,
     TakeDue,
     CountDue,
+    RepairStage,
+    TakeStage,
     TakeLane,
-    SeeTail,
-    MarkForKernel,
     AskInput,
     LookAgain,
     TakeKernel,
+    StoreRest,
     Return,
+    ReturnFromLane,
+    LookBeside,
+    SeeTail,
+    MarkUnaware,
     Sleep,
 }
 
+/// What emptying the lane is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Then {
     Write,
     LeaveReader,
     LeaveWriter,
+    HandWriterOver,
 }

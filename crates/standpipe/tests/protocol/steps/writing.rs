@@ -1,0 +1,218 @@
+//! Writing.
+
+use super::Turn;
+use crate::scenario::{Keeps, Side};
+use crate::world::{At, Byte, Lock, Then};
+
+impl Turn<'_> {
+    pub(super) fn writer_begins(&mut self) {
+        let me = *self.me();
+        if self.has_to_spawn() {
+            self.on(At::AnnounceWriter);
+        } else if me.done == self.role.bytes {
+            self.writer_is_done();
+        } else if !self.has_batons() {
+        } else if me.is_member {
+            self.begin_write();
+        } else {
+            self.write_plainly();
+            self.may_join();
+        }
+    }
+
+    fn writer_is_done(&mut self) {
+        if self.role.stays {
+        } else if self.me().is_member {
+            self.go(At::LookEmpty, |_, me| me.then = Then::LeaveWriter);
+        } else {
+            self.end();
+        }
+    }
+
+    /// Whether those before it have written, or never will.
+    fn has_batons(&self) -> bool {
+        self.scenario.givers(self.next_byte()).all(|baton| {
+            let giver = &self.world.parties[baton.giver];
+            giver.at == At::Gone || giver.done >= baton.writes && !baton.ends
+        })
+    }
+
+    fn next_byte(&self) -> Byte {
+        Byte {
+            writer: self.i as u8,
+            seq: self.me().done,
+        }
+    }
+
+    fn write_plainly(&mut self) {
+        if !self.world.has_readers() {
+            self.end();
+        } else if self.kernel_room() > 0 {
+            let byte = self.next_byte();
+            self.go(At::Idle, |w, me| {
+                w.kernel.push(byte);
+                me.done += 1;
+            });
+        }
+    }
+
+    fn begin_write(&mut self) {
+        // Noting the departures that it knows of, before it asks.
+        self.go(At::AskPresence, |_, me| me.has_news = false);
+        // Or asking is not due.
+        let me = self.me();
+        if !me.has_news && !self.world.has_unaware_writers {
+            self.on(if self.goes_in() {
+                At::LockWrite
+            } else {
+                At::LookEmpty
+            });
+        }
+    }
+
+    fn goes_in(&self) -> bool {
+        self.me().thinks_present && !self.is_retired()
+    }
+
+    fn is_retired(&self) -> bool {
+        let retires = self.rules().unaware_writers_retire;
+        self.world.is_retired || retires && self.world.has_unaware_writers
+    }
+
+    pub(super) fn writes(&mut self, at: At) -> bool {
+        let world = self.world;
+        let rules = self.rules();
+        match at {
+            At::AskPresence if !world.has_readers() => self.end(),
+            At::AskPresence => {
+                self.go(At::AskKernel, |w, me| {
+                    me.thinks_present = w.is_reader_present()
+                });
+            }
+            At::AskKernel => {
+                let is_news = self.me().thinks_present && !world.kernel.is_empty();
+                let way = if self.goes_in() {
+                    At::LockWrite
+                } else {
+                    At::LookEmpty
+                };
+                self.on(if is_news && self.goes_in() {
+                    At::NoteKernelBytes
+                } else {
+                    way
+                });
+            }
+            At::NoteKernelBytes => self.go(At::LockWrite, |w, _| w.is_inside = false),
+            At::LockWrite => self.lock_write(At::LookForNews),
+            At::LookForNews
+                if rules.looks_for_news && (self.me().has_news || self.is_retired()) =>
+            {
+                self.go(At::AskPresence, |w, me| {
+                    w.write_lock = Lock::Free;
+                    me.has_news = false;
+                });
+            }
+            At::LookForNews => self.on(At::LookInside),
+            At::LookInside if world.is_inside || !rules.marks => self.on(At::Publish),
+            At::LookInside if rules.goes_inside_first => self.on(At::GoInside),
+            At::LookInside => self.on(At::AskForMark),
+            At::GoInside => {
+                let next = if rules.goes_inside_first {
+                    At::AskForMark
+                } else {
+                    At::Publish
+                };
+                self.go(next, |w, _| w.is_inside = true);
+            }
+            At::AskForMark => {
+                let next = if rules.goes_inside_first {
+                    At::Publish
+                } else {
+                    At::GoInside
+                };
+                self.on(match (world.kernel.is_empty(), rules.marks_first) {
+                    (true, _) => next,
+                    (false, true) => At::PutMark,
+                    (false, false) => At::PublishUnmarked,
+                });
+            }
+            At::PutMark => {
+                let next = if rules.goes_inside_first {
+                    At::Publish
+                } else {
+                    At::GoInside
+                };
+                self.go(next, |w, _| w.mark = w.mark.or(Some(w.lane.len() as i8)));
+            }
+            At::Publish if self.is_lane_full() => self.unlock_write(At::SleepForRoom),
+            At::Publish => self.publish(At::UnlockWrite),
+            At::PublishUnmarked if self.is_lane_full() => self.unlock_write(At::SleepForRoom),
+            At::PublishUnmarked => self.publish(At::PutMarkLate),
+            At::PutMarkLate => self.go(At::UnlockWrite, |w, _| {
+                w.mark = w.mark.or(Some(w.lane.len() as i8 - 1));
+            }),
+            At::UnlockWrite => self.go(At::Idle, |w, me| {
+                w.write_lock = Lock::Free;
+                me.done += 1;
+            }),
+            At::SleepForRoom => {
+                let wakes = !self.is_lane_full()
+                    || !world.is_reader_present()
+                    || !world.has_readers()
+                    || self.me().has_news;
+                if wakes {
+                    self.go(At::AskPresence, |_, me| me.has_news = false);
+                }
+            }
+            At::WriteKernel if !world.has_readers() => self.end(),
+            At::WriteKernel => {
+                if self.kernel_room() > 0 {
+                    let byte = self.next_byte();
+                    self.go(At::NoteOutside, |w, _| w.kernel.push(byte));
+                }
+            }
+            At::NoteOutside => self.go(At::Idle, |w, me| {
+                w.is_inside = false;
+                me.done += 1;
+            }),
+            _ => return false,
+        }
+        true
+    }
+
+    fn is_lane_full(&self) -> bool {
+        self.world.lane.len() >= self.scenario.lane_capacity
+    }
+
+    fn publish(&mut self, at: At) {
+        let byte = self.next_byte();
+        self.go(at, |w, _| w.lane.push(byte));
+    }
+
+    /// Whether it is time to start the child.
+    pub(super) fn has_to_spawn(&self) -> bool {
+        self.role.spawns.is_some_and(|spawn| {
+            let is_unborn = self.world.parties[spawn.child].at == At::Unborn;
+            is_unborn && spawn.after == self.me().done && !self.me().saw_end
+        })
+    }
+
+    /// A child begins with a copy of the end.
+    pub(super) fn spawn(&mut self) {
+        let Some(spawn) = self.role.spawns else {
+            return;
+        };
+        let side = self.role.side;
+        let mut world = *self.world;
+        let child = &mut world.parties[spawn.child];
+        child.at = At::Idle;
+        child.has_read_end = side == Side::Reads;
+        child.has_write_end = side == Side::Writes;
+        if spawn.keeps != Keeps::Nothing {
+            world.parties[self.i].at = At::Idle;
+        } else {
+            world.bury(self.i, false);
+        }
+        self.happens(Ok(world));
+    }
+}
