@@ -1,11 +1,12 @@
 //! Every order of steps, breadth first: the first flaw found has a shortest trace.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use crate::scenario::Scenario;
-use crate::steps::{Flaw, Step, steps, verdict};
+use crate::steps::{Flaw, Next, Step, steps, verdict};
 use crate::world::World;
 
 /// What an exploration gave.
@@ -84,6 +85,9 @@ impl Hasher for Same {
     }
 }
 
+/// Where the start was reached from.
+const START: u64 = 0;
+
 /// From where each state was reached first.
 type Seen = HashMap<u64, u64, BuildHasherDefault<Same>>;
 
@@ -92,40 +96,22 @@ pub fn explore(scenario: &Scenario, limit: usize) -> Found {
     let start = scenario.start();
     let mut seen = Seen::default();
     let mut queue = VecDeque::from([start]);
-    seen.insert(fingerprint(&start), 0);
-    let mut next = Vec::new();
-    while let Some(world) = queue.pop_front() {
-        next.clear();
-        steps(scenario, &world, &mut next);
-        let flaw = verdict(scenario, &world, &next);
-        if let Some(flaw) = flaw {
-            let steps = path(scenario, &seen, &world);
+    seen.insert(fingerprint(&start), START);
+    while let Some(world) = queue.pop_front()
+        && seen.len() < limit
+    {
+        let next = steps(scenario, &world);
+        if let Some(trace) = find_flaw(scenario, &seen, &world, &next) {
             return Found {
                 states: seen.len(),
-                flaw: Some(Trace { flaw, steps }),
+                flaw: Some(trace),
             };
         }
-        for (step, outcome) in next.drain(..) {
-            match outcome {
-                Ok(reached) => {
-                    let print = fingerprint(&reached);
-                    if let std::collections::hash_map::Entry::Vacant(place) = seen.entry(print) {
-                        place.insert(fingerprint(&world));
-                        queue.push_back(reached);
-                    }
-                }
-                Err((flaw, last)) => {
-                    let mut steps = path(scenario, &seen, &world);
-                    steps.push((step, last));
-                    return Found {
-                        states: seen.len(),
-                        flaw: Some(Trace { flaw, steps }),
-                    };
-                }
+        for Next { world: reached, .. } in next {
+            if let Entry::Vacant(place) = seen.entry(fingerprint(&reached)) {
+                place.insert(fingerprint(&world));
+                queue.push_back(reached);
             }
-        }
-        if seen.len() >= limit {
-            break;
         }
     }
     Found {
@@ -134,31 +120,41 @@ pub fn explore(scenario: &Scenario, limit: usize) -> Found {
     }
 }
 
+fn find_flaw(scenario: &Scenario, seen: &Seen, world: &World, next: &[Next]) -> Option<Trace> {
+    let trace = |flaw| Trace {
+        flaw,
+        steps: path(scenario, seen, world),
+    };
+    if let Some(flaw) = verdict(scenario, world, next) {
+        return Some(trace(flaw));
+    }
+    let wrong = next.iter().find(|next| next.flaw.is_some())?;
+    let mut trace = trace(wrong.flaw?);
+    trace.steps.push((wrong.step, wrong.world));
+    Some(trace)
+}
+
 /// The steps from the start: states are not kept, so they are taken again.
 fn path(scenario: &Scenario, seen: &Seen, last: &World) -> Vec<(Step, World)> {
     let mut prints = vec![fingerprint(last)];
-    while let Some(&before) = seen.get(prints.last().expect("begins with one")) {
-        if before == 0 {
-            break;
-        }
+    while let Some(&before) = seen.get(&prints[prints.len() - 1])
+        && before != START
+    {
         prints.push(before);
     }
     let mut world = scenario.start();
-    let mut path = Vec::new();
-    for print in prints.iter().rev().skip(1) {
-        let mut next = Vec::new();
-        steps(scenario, &world, &mut next);
-        let (step, reached) = next
+    let step_to = |print: &u64| {
+        let next = steps(scenario, &world);
+        let step = next
             .into_iter()
-            .find_map(|(step, outcome)| {
-                outcome
-                    .ok()
-                    .filter(|reached| fingerprint(reached) == *print)
-                    .map(|w| (step, w))
-            })
-            .expect("steps are the same each time");
-        path.push((step, reached));
+            .find(|next| fingerprint(&next.world) == *print);
+        let Next {
+            step,
+            world: reached,
+            ..
+        } = step.expect("steps are the same each time");
         world = reached;
-    }
-    path
+        (step, reached)
+    };
+    prints.iter().rev().skip(1).map(step_to).collect()
 }

@@ -166,13 +166,13 @@ impl Role {
     }
 }
 
-/// Write number `write` (from 0) of `writer` begins when `giver` has made `writes` of its own.
+/// Write number `write` (from 0) of `writer` begins when `giver` has made `after` of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Baton {
     pub writer: usize,
     pub write: u8,
     pub giver: usize,
-    pub writes: u8,
+    pub after: u8,
     /// Or, what is more, has ended.
     pub ends: bool,
 }
@@ -212,12 +212,12 @@ impl Scenario {
         self
     }
 
-    pub fn baton(mut self, writer: usize, write: u8, giver: usize, writes: u8) -> Self {
+    pub fn baton(mut self, writer: usize, write: u8, giver: usize, after: u8) -> Self {
         self.batons.push(Baton {
             writer,
             write,
             giver,
-            writes,
+            after,
             ends: false,
         });
         self
@@ -225,12 +225,12 @@ impl Scenario {
 
     /// The first write of `writer` begins when `giver` has closed its end.
     pub fn after_end(mut self, writer: usize, giver: usize) -> Self {
-        let writes = self.roles[giver].bytes;
+        let after = self.roles[giver].bytes;
         self.batons.push(Baton {
             writer,
             write: 0,
             giver,
-            writes,
+            after,
             ends: true,
         });
         self

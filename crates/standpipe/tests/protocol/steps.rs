@@ -45,11 +45,16 @@ impl fmt::Display for Step {
     }
 }
 
-/// The next moment, or what went wrong in it.
-pub type Outcome = Result<World, (Flaw, World)>;
+/// What may happen next.
+pub struct Next {
+    pub step: Step,
+    pub world: World,
+    pub flaw: Option<Flaw>,
+}
 
 /// Everything that may happen next.
-pub fn steps(scenario: &Scenario, world: &World, next: &mut Vec<(Step, Outcome)>) {
+pub fn steps(scenario: &Scenario, world: &World) -> Vec<Next> {
+    let mut next = Vec::with_capacity(16);
     for (i, role) in scenario.roles.iter().enumerate() {
         let at = world.parties[i].at;
         if matches!(at, At::Gone | At::Unborn) {
@@ -66,21 +71,26 @@ pub fn steps(scenario: &Scenario, world: &World, next: &mut Vec<(Step, Outcome)>
             i,
             world,
             step,
-            next,
+            next: &mut next,
         };
         turn.take();
         if world.deaths_left > 0 {
             let mut killed = *world;
             killed.deaths_left -= 1;
             killed.bury(i, true);
-            next.push((Step { dies: true, ..step }, Ok(killed)));
+            next.push(Next {
+                step: Step { dies: true, ..step },
+                world: killed,
+                flaw: None,
+            });
         }
     }
+    next
 }
 
 /// What is wrong with a moment in which nobody can go on.
-pub fn verdict(scenario: &Scenario, world: &World, next: &[(Step, Outcome)]) -> Option<Flaw> {
-    if next.iter().any(|(step, _)| !step.dies) {
+pub fn verdict(scenario: &Scenario, world: &World, next: &[Next]) -> Option<Flaw> {
+    if next.iter().any(|next| !next.step.dies) {
         return None;
     }
     let parties = || scenario.roles.iter().zip(&world.parties);
@@ -93,7 +103,7 @@ pub fn verdict(scenario: &Scenario, world: &World, next: &[(Step, Outcome)]) -> 
         .position(|(role, party)| {
             let is_done = matches!(party.at, At::Gone | At::Unborn) || stays(role, party);
             let waits = role.side == Side::Reads && matches!(party.at, At::Sleep | At::Idle);
-            !is_done && !(waits && is_waiting_right)
+            !(is_done || waits && is_waiting_right)
         })
         .map(|party| Flaw::Stuck { party })
 }
@@ -105,7 +115,7 @@ struct Turn<'a> {
     i: usize,
     world: &'a World,
     step: Step,
-    next: &'a mut Vec<(Step, Outcome)>,
+    next: &'a mut Vec<Next>,
 }
 
 impl Turn<'_> {
@@ -135,8 +145,16 @@ impl Turn<'_> {
             .saturating_sub(self.world.kernel.len())
     }
 
-    fn happens(&mut self, outcome: Outcome) {
-        self.next.push((self.step, outcome));
+    fn happens(&mut self, world: World) {
+        self.happens_with(world, None);
+    }
+
+    fn happens_with(&mut self, world: World, flaw: Option<Flaw>) {
+        self.next.push(Next {
+            step: self.step,
+            world,
+            flaw,
+        });
     }
 
     /// One thing that may happen: `change`, then on to `at`.
@@ -150,7 +168,7 @@ impl Turn<'_> {
             (me.kernel_seen, me.tail_seen, me.then) = (0, None, Then::Write);
         }
         world.parties[self.i] = me;
-        self.happens(Ok(world));
+        self.happens(world);
     }
 
     fn on(&mut self, at: At) {
@@ -160,7 +178,7 @@ impl Turn<'_> {
     fn end(&mut self) {
         let mut world = *self.world;
         world.bury(self.i, false);
-        self.happens(Ok(world));
+        self.happens(world);
     }
 
     fn lock_write(&mut self, at: At) {
@@ -204,17 +222,17 @@ impl Turn<'_> {
         *expected = byte.seq + 1;
         world.parties[self.i].at = at;
         let flaw = flaw.or_else(|| self.unordered(&world, byte));
-        self.happens(flaw.map_or(Ok(world), |flaw| Err((flaw, world))));
+        self.happens_with(world, flaw);
     }
 
     fn unordered(&self, world: &World, byte: Byte) -> Option<Flaw> {
         self.scenario.givers(byte).find_map(|baton| {
             // One that was killed in its write has promised nothing.
-            let has_returned = world.parties[baton.giver].done >= baton.writes;
-            let is_read = world.taken[baton.giver] >= baton.writes;
+            let has_returned = world.parties[baton.giver].done >= baton.after;
+            let is_read = world.taken[baton.giver] >= baton.after;
             let before = Byte {
                 writer: baton.giver as u8,
-                seq: baton.writes - 1,
+                seq: baton.after - 1,
             };
             (has_returned && !is_read).then_some(Flaw::Unordered { byte, before })
         })
@@ -234,7 +252,7 @@ impl Turn<'_> {
     }
 
     fn fail(&mut self, flaw: Flaw) {
-        self.happens(Err((flaw, *self.world)));
+        self.happens_with(*self.world, Some(flaw));
     }
 
     /// Between two calls a process may become a member.

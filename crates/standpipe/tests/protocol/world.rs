@@ -71,6 +71,7 @@ pub enum Lock {
 pub const MAX: usize = 5;
 
 /// One moment of a pipe. Positions of the lane are relative to `head`.
+#[allow(clippy::struct_excessive_bools, reason = "as many words of the header")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     pub kernel: Queue,
@@ -95,6 +96,11 @@ pub struct World {
 }
 
 impl World {
+    /// How far behind `head`.
+    pub fn tail(&self) -> i8 {
+        self.lane.len().cast_signed()
+    }
+
     /// `head` moves on by a byte.
     pub fn advance_head(&mut self) -> Byte {
         let positions = [&mut self.staged_from, &mut self.mark];
@@ -151,6 +157,7 @@ impl World {
 }
 
 /// A process.
+#[allow(clippy::struct_excessive_bools, reason = "what it has and knows")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Party {
     pub at: At,

@@ -63,7 +63,9 @@ impl Turn<'_> {
                 let piece = self.scenario.stage_capacity;
                 self.go(At::EmptyHead, |w, _| {
                     let piece: Vec<_> = w.lane.iter().copied().take(piece.into()).collect();
-                    piece.into_iter().for_each(|byte| w.stage.push(byte));
+                    for byte in piece {
+                        w.stage.push(byte);
+                    }
                 });
             }
             At::EmptyHead => self.go(At::EmptyMark, |w, _| {

@@ -97,7 +97,7 @@ impl Turn<'_> {
             At::LookBeside => self.on(At::SeeTail),
             At::SeeTail => {
                 self.go(At::MarkUnaware, |w, me| {
-                    me.tail_seen = Some(w.lane.len() as i8)
+                    me.tail_seen = Some(w.tail());
                 });
             }
             At::MarkUnaware => self.go(At::Idle, |w, me| w.mark = w.mark.or(me.tail_seen)),

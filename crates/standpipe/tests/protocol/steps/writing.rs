@@ -33,7 +33,7 @@ impl Turn<'_> {
     fn has_batons(&self) -> bool {
         self.scenario.givers(self.next_byte()).all(|baton| {
             let giver = &self.world.parties[baton.giver];
-            giver.at == At::Gone || giver.done >= baton.writes && !baton.ends
+            giver.at == At::Gone || giver.done >= baton.after && !baton.ends
         })
     }
 
@@ -80,42 +80,53 @@ impl Turn<'_> {
     }
 
     pub(super) fn writes(&mut self, at: At) -> bool {
-        let world = self.world;
-        let rules = self.rules();
+        self.asks(at) || self.goes_inside(at) || self.puts_into_lane(at) || self.writes_outside(at)
+    }
+
+    /// Which way the bytes take.
+    fn asks(&mut self, at: At) -> bool {
         match at {
-            At::AskPresence if !world.has_readers() => self.end(),
-            At::AskPresence => {
-                self.go(At::AskKernel, |w, me| {
-                    me.thinks_present = w.is_reader_present()
-                });
-            }
-            At::AskKernel => {
-                let is_news = self.me().thinks_present && !world.kernel.is_empty();
-                let way = if self.goes_in() {
-                    At::LockWrite
-                } else {
-                    At::LookEmpty
-                };
-                self.on(if is_news && self.goes_in() {
-                    At::NoteKernelBytes
-                } else {
-                    way
-                });
-            }
+            At::AskPresence if !self.world.has_readers() => self.end(),
+            At::AskPresence => self.go(At::AskKernel, |w, me| {
+                me.thinks_present = w.is_reader_present();
+            }),
+            At::AskKernel if !self.goes_in() => self.on(At::LookEmpty),
+            At::AskKernel if self.world.kernel.is_empty() => self.on(At::LockWrite),
+            At::AskKernel => self.on(At::NoteKernelBytes),
             At::NoteKernelBytes => self.go(At::LockWrite, |w, _| w.is_inside = false),
+            At::SleepForRoom => {
+                let world = self.world;
+                let is_alone = !world.is_reader_present() || !world.has_readers();
+                if !self.is_lane_full() || is_alone || self.me().has_news {
+                    self.go(At::AskPresence, |_, me| me.has_news = false);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn goes_inside(&mut self, at: At) -> bool {
+        let rules = self.rules();
+        let has_news = self.me().has_news || self.is_retired();
+        let (before, after) = if rules.goes_inside_first {
+            (At::GoInside, At::Publish)
+        } else {
+            (At::AskForMark, At::GoInside)
+        };
+        match at {
             At::LockWrite => self.lock_write(At::LookForNews),
-            At::LookForNews
-                if rules.looks_for_news && (self.me().has_news || self.is_retired()) =>
-            {
+            At::LookForNews if has_news && rules.looks_for_news => {
                 self.go(At::AskPresence, |w, me| {
                     w.write_lock = Lock::Free;
                     me.has_news = false;
                 });
             }
             At::LookForNews => self.on(At::LookInside),
-            At::LookInside if world.is_inside || !rules.marks => self.on(At::Publish),
-            At::LookInside if rules.goes_inside_first => self.on(At::GoInside),
-            At::LookInside => self.on(At::AskForMark),
+            At::LookInside => {
+                let is_inside = self.world.is_inside || !rules.marks;
+                self.on(if is_inside { At::Publish } else { before });
+            }
             At::GoInside => {
                 let next = if rules.goes_inside_first {
                     At::AskForMark
@@ -124,47 +135,37 @@ impl Turn<'_> {
                 };
                 self.go(next, |w, _| w.is_inside = true);
             }
-            At::AskForMark => {
-                let next = if rules.goes_inside_first {
-                    At::Publish
-                } else {
-                    At::GoInside
-                };
-                self.on(match (world.kernel.is_empty(), rules.marks_first) {
-                    (true, _) => next,
-                    (false, true) => At::PutMark,
-                    (false, false) => At::PublishUnmarked,
-                });
+            At::AskForMark if self.world.kernel.is_empty() => self.on(after),
+            At::AskForMark if rules.marks_first => self.on(At::PutMark),
+            At::AskForMark => self.on(At::PublishUnmarked),
+            At::PutMark => self.go(after, |w, _| w.mark = w.mark.or(Some(w.tail()))),
+            _ => return false,
+        }
+        true
+    }
+
+    fn puts_into_lane(&mut self, at: At) -> bool {
+        match at {
+            At::Publish | At::PublishUnmarked if self.is_lane_full() => {
+                self.unlock_write(At::SleepForRoom);
             }
-            At::PutMark => {
-                let next = if rules.goes_inside_first {
-                    At::Publish
-                } else {
-                    At::GoInside
-                };
-                self.go(next, |w, _| w.mark = w.mark.or(Some(w.lane.len() as i8)));
-            }
-            At::Publish if self.is_lane_full() => self.unlock_write(At::SleepForRoom),
             At::Publish => self.publish(At::UnlockWrite),
-            At::PublishUnmarked if self.is_lane_full() => self.unlock_write(At::SleepForRoom),
             At::PublishUnmarked => self.publish(At::PutMarkLate),
             At::PutMarkLate => self.go(At::UnlockWrite, |w, _| {
-                w.mark = w.mark.or(Some(w.lane.len() as i8 - 1));
+                w.mark = w.mark.or(Some(w.tail() - 1));
             }),
             At::UnlockWrite => self.go(At::Idle, |w, me| {
                 w.write_lock = Lock::Free;
                 me.done += 1;
             }),
-            At::SleepForRoom => {
-                let wakes = !self.is_lane_full()
-                    || !world.is_reader_present()
-                    || !world.has_readers()
-                    || self.me().has_news;
-                if wakes {
-                    self.go(At::AskPresence, |_, me| me.has_news = false);
-                }
-            }
-            At::WriteKernel if !world.has_readers() => self.end(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn writes_outside(&mut self, at: At) -> bool {
+        match at {
+            At::WriteKernel if !self.world.has_readers() => self.end(),
             At::WriteKernel => {
                 if self.kernel_room() > 0 {
                     let byte = self.next_byte();
@@ -208,11 +209,11 @@ impl Turn<'_> {
         child.at = At::Idle;
         child.has_read_end = side == Side::Reads;
         child.has_write_end = side == Side::Writes;
-        if spawn.keeps != Keeps::Nothing {
-            world.parties[self.i].at = At::Idle;
-        } else {
+        if spawn.keeps == Keeps::Nothing {
             world.bury(self.i, false);
+        } else {
+            world.parties[self.i].at = At::Idle;
         }
-        self.happens(Ok(world));
+        self.happens(world);
     }
 }
