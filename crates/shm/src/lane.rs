@@ -409,8 +409,11 @@ impl Lane {
         };
         let guard = lock.lock()?;
         if guard.owner_died() {
-            // Nothing to repair: a position that was not stored never happened (see "Death").
+            // A position that was not stored never happened (see "Death").
             add_locked(&self.counts(side).owner_deaths, 1);
+            if side == Side::Writer {
+                self.repair_way();
+            }
         }
         Ok(guard)
     }

@@ -1,4 +1,5 @@
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use standpipe_core::size::PAGE_BYTES;
@@ -301,4 +302,50 @@ fn owned(parts: BorrowedParts<'_>) -> Parts {
         presence,
         stage: [read, write],
     }
+}
+
+#[test]
+fn a_mark_that_was_passed_is_served() {
+    let lane = lane(8192);
+    write(&lane, b"0123456789").unwrap();
+    lane.mark_here(2);
+    lane.header().head.0.store(3, Ordering::Relaxed);
+    assert_eq!(
+        read(&lane, 10).unwrap(),
+        b"",
+        "the kernel pipe's bytes come first"
+    );
+    let turn = || lane.as_only_reader(|only| only.turn(|| Ok::<_, ()>(7)).unwrap());
+    assert_eq!(turn().unwrap(), Turn::Kernel(7));
+    lane.as_only_reader(|only| only.set_kernel_due(0)).unwrap();
+    assert_eq!(turn().unwrap(), Turn::Lane);
+    assert_eq!(read(&lane, 10).unwrap(), b"3456789");
+}
+
+#[test]
+fn whoever_follows_a_dead_writer_asks_for_bytes_in_the_kernel_pipe() {
+    let lane = Arc::new(lane(8192));
+    let asks = || {
+        let asked = std::cell::Cell::new(false);
+        let slices = [IoSlice::new(b"x")];
+        let ask = || {
+            asked.set(true);
+            false
+        };
+        lane.try_write(&mut Gather::new(&slices), 0, ask).unwrap();
+        asked.get()
+    };
+    assert_eq!([asks(), asks()], [true, false]);
+    let (inside, is_inside) = std::sync::mpsc::channel();
+    let dying = lane.clone();
+    std::thread::spawn(move || {
+        dying.as_only_writer(|| {
+            inside.send(()).unwrap();
+            // SAFETY: ends this thread as a kill would: nothing of it is cleaned up.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        })
+    });
+    is_inside.recv().unwrap();
+    assert_eq!([asks(), asks()], [true, false]);
+    assert_eq!(lane.stats(Side::Writer).owner_deaths, 1);
 }

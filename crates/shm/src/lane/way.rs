@@ -51,6 +51,12 @@ impl Lane {
         );
     }
 
+    /// A writer died inside: between going inside and putting the mark, perhaps. So the next one goes
+    /// inside anew.
+    pub(super) fn repair_way(&self) {
+        self.note_kernel_bytes();
+    }
+
     /// Bytes were written into the kernel pipe, or seen there: the next that go into the lane come
     /// after them.
     #[inline]
@@ -116,7 +122,7 @@ impl Lane {
         }
         match reader.mark.load(Ordering::Relaxed) {
             0 => usize::MAX,
-            mark => mark.wrapping_sub(1).wrapping_sub(head) as usize,
+            mark => bytes_to_mark(mark, head),
         }
     }
 
@@ -152,6 +158,13 @@ impl Lane {
     }
 }
 
+/// How far it is from `head` to the mark. One that was passed is due as well: `head` moves past it when
+/// who empties the lane is killed, and when a reader notes unaware bytes while another takes the lane's.
+fn bytes_to_mark(mark: u64, head: u64) -> usize {
+    let distance = mark.wrapping_sub(1).wrapping_sub(head).cast_signed();
+    distance.max(0) as usize
+}
+
 impl OnlyReader<'_> {
     /// Whose turn it is. At a mark, `unread_bytes` tells how many bytes the kernel pipe has.
     ///
@@ -179,7 +192,7 @@ impl OnlyReader<'_> {
     fn is_at_mark(&self) -> bool {
         let head = self.lane.header().head.0.load(Ordering::Relaxed);
         let mark = self.lane.header().reader.0.mark.load(Ordering::Relaxed);
-        mark != 0 && mark.wrapping_sub(1) == head
+        mark != 0 && bytes_to_mark(mark, head) == 0
     }
 
     /// Notes how many bytes of the kernel pipe come before those of the lane from now on.
