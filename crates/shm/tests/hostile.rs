@@ -32,7 +32,7 @@ fn whenever_a_peer_writes_each_call_comes_back() {
     std::thread::scope(|scope| {
         let honest = scope.spawn(|| {
             let mut random = fastrand::Rng::with_seed(1);
-            for _ in 0..5_000 {
+            for _ in 0..30_000 {
                 let mut step = [0; STEP_BYTES];
                 random.fill(&mut step);
                 step[0] = random.u8(6..16);

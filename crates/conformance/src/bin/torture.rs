@@ -1,11 +1,13 @@
 //! Kills writers and readers of pipes at random instants, and checks what comes through.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use serde::Serialize;
 use standpipe_conformance::engine;
-use standpipe_conformance::torture::{Canary, Settings, run};
+use standpipe_conformance::torture::{Canary, Settings, run, run_hostile};
 
 /// Kill writers and readers of pipes (kill -9) at random instants, and check what comes through:
 /// nothing torn, lost or doubled, survivors told, nobody hung, nothing leaked.
@@ -32,6 +34,10 @@ struct Args {
     /// No writers that know nothing of standpipe
     #[arg(long)]
     aware_only: bool,
+    /// Instead, let a hostile peer write into the shared memory while others read and write: nobody
+    /// may crash or hang. Each is one kill
+    #[arg(long)]
+    hostile: bool,
     /// Put a defect into the harness, to see that it is detected
     #[arg(long, value_enum)]
     canary: Option<Canary>,
@@ -60,20 +66,23 @@ fn main() -> ExitCode {
         aware_only: args.aware_only,
         canary: args.canary,
     };
-    let summary = match run(&settings) {
-        Ok(summary) => summary,
-        Err(error) => {
-            eprintln!("torture: {error:#} (seed {})", settings.seed);
-            return ExitCode::from(2);
-        }
+    let outcome = if args.hostile {
+        run_hostile(&settings).map(|summary| print(&summary, &summary.faults, args.json))
+    } else {
+        run(&settings).map(|summary| print(&summary, &summary.faults, args.json))
     };
-    if args.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&summary).expect("plain data")
-        );
+    outcome.unwrap_or_else(|error| {
+        eprintln!("torture: {error:#} (seed {})", settings.seed);
+        ExitCode::from(2)
+    })
+}
+
+fn print(summary: &(impl Display + Serialize), faults: &[String], json: bool) -> ExitCode {
+    if json {
+        let text = serde_json::to_string_pretty(summary);
+        println!("{}", text.expect("plain data"));
     } else {
         println!("{summary}");
     }
-    ExitCode::from(u8::from(!summary.faults.is_empty()))
+    ExitCode::from(u8::from(!faults.is_empty()))
 }

@@ -31,6 +31,7 @@
 
 mod audit;
 mod board;
+mod hostile;
 mod plan;
 mod record;
 mod report;
@@ -39,6 +40,7 @@ mod round;
 mod run;
 mod worker;
 
+pub use hostile::{HostileSummary, run_hostile};
 pub use plan::Canary;
 pub use report::Summary;
 pub use run::{Settings, run};

@@ -333,7 +333,7 @@ impl<'a> Round<'a> {
     }
 }
 
-fn ends_before(pid: Pid, deadline: Instant) -> io::Result<bool> {
+pub(super) fn ends_before(pid: Pid, deadline: Instant) -> io::Result<bool> {
     let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = rustix::time::Timespec::try_from(left).expect("seconds");

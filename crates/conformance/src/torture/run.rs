@@ -97,7 +97,7 @@ fn leaked(baseline: &mut Option<Residue>) -> std::io::Result<Option<String>> {
 }
 
 /// Shown on a terminal only.
-fn progress_bar(kills: u64) -> ProgressBar {
+pub(super) fn progress_bar(kills: u64) -> ProgressBar {
     let template = "{wide_bar} {pos}/{len} kills, {per_sec}, {eta} left";
     let style = ProgressStyle::with_template(template).expect("a valid template");
     ProgressBar::new(kills).with_style(style)

@@ -77,6 +77,14 @@ fn a_word_that_names_nobody_is_corrupt() {
 }
 
 #[test]
+fn a_word_that_says_held_and_died_is_corrupt() {
+    let lock = scribbled(1 | futex::OWNER_DIED);
+    let found = 1 | futex::OWNER_DIED | futex::WAITERS;
+    let corrupted = LockError::Corrupted { found };
+    assert_eq!(bounded(|| lock.lock().err()), Some(corrupted));
+}
+
+#[test]
 fn a_word_that_names_a_thread_which_does_not_hold_it_is_corrupt_for_that_thread() {
     let lock = scribbled(0);
     let error = bounded(|| {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use rustix::thread::futex;
 
 use super::{LockError, OWNER, RobustLock};
 use crate::sync::Ordering;
@@ -69,6 +70,10 @@ impl<'a> Watch<'a> {
         }
         let found = self.lock.word.load(Ordering::Relaxed);
         let owner = found & OWNER;
+        // The kernel takes the owner off when it says that it died.
+        if owner != 0 && found & futex::OWNER_DIED != 0 {
+            return Err(LockError::Corrupted { found });
+        }
         if owner != 0 && is_nobody(owner) && self.lock.word.load(Ordering::Relaxed) & OWNER == owner
         {
             // Twice, as a new thread may have got the id, and the lock, after we looked.

@@ -17,7 +17,7 @@ use standpipe_shm::lane::{Gather, Lane, Parts, Scatter, Side, Turn, Wake};
 pub const STEP_BYTES: usize = 12;
 
 /// More than the header has: what lies behind it is never looked at.
-const HEADER_BYTES: u16 = 1024;
+const HEADER_BYTES: u16 = 1152;
 
 /// Larger than the lane, so that it fills up.
 const MOST_BYTES: usize = 40_000;
@@ -32,6 +32,8 @@ pub struct Scene {
     lane: Lane,
     /// The memory, by which the peer writes: not through a mapping, so without any rules.
     peer: OwnedFd,
+    /// The shared page as it was.
+    header: [u8; HEADER_BYTES as usize],
     pipe: (OwnedFd, OwnedFd),
 }
 
@@ -52,6 +54,8 @@ impl Scene {
             .fds
             .map(|fd| fd.try_clone_to_owned().expect("a copy"));
         let peer = memory.try_clone().expect("a copy");
+        let mut header = [0; HEADER_BYTES as usize];
+        rustix::io::pread(&peer, &mut header, 0).expect("the header is there");
         let parts = Parts {
             size,
             wake: Wake::PerSegment,
@@ -64,6 +68,7 @@ impl Scene {
         Self {
             lane: Lane::from_parts(parts).expect("the same lane"),
             peer,
+            header,
             pipe: pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe"),
         }
     }
@@ -90,6 +95,7 @@ impl Scene {
             12 => self.sleep(side, bytes),
             13 => self.look(side, bytes),
             14 => self.note(at),
+            15 if value % 8 == 0 => self.resize(at),
             _ => self.leave_and_enter(),
         }
     }
@@ -101,13 +107,16 @@ impl Scene {
             1 => self.put(at & !3, &(value as u32).to_le_bytes()),
             // Where positions wrap around.
             2 => self.put(at & !7, &(value % (1 << 17)).wrapping_neg().to_le_bytes()),
+            // Another ring, as likely as not one that is there.
+            3 => self.put(at & !7, &(value % 24 << 8 | value >> 8 & 7).to_le_bytes()),
             _ => self.nudge(at, value),
         }
     }
 
     /// Makes the lane as good as new.
     pub fn make_up(&self) {
-        self.put(0, &[0; HEADER_BYTES as usize]);
+        let written = rustix::io::pwrite(&self.peer, &self.header, 0);
+        assert_eq!(written, Ok(self.header.len()));
     }
 
     /// To a value that is close to what is there: the most convincing kind.
@@ -196,6 +205,11 @@ impl Scene {
             1 => self.lane.note_unaware_bytes(),
             _ => self.lane.forget_page_tables(),
         }
+    }
+
+    fn resize(&self, order: u16) {
+        let size = PipeSize::new(order as u8 % 5, 0).expect("a size");
+        self.judge(self.lane.resize(size).map_err(io::Error::from));
     }
 
     fn leave_and_enter(&self) {
