@@ -29,8 +29,8 @@ pub struct Opener {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Openers {
-    pub openers: Vec<Opener>,
+pub struct Found {
+    pub open: Vec<Opener>,
     /// Processes of others, which may have it open, too.
     pub hidden: usize,
     /// Who listens at the lane's rendezvous.
@@ -44,7 +44,7 @@ pub struct Host {
     pub pid: Option<i32>,
 }
 
-impl Openers {
+impl Found {
     /// Looks at all processes.
     pub fn of(file: FileId) -> anyhow::Result<Self> {
         let socket = rendezvous_inode(file);
@@ -59,7 +59,7 @@ impl Openers {
                 continue;
             };
             let fds: Vec<FDInfo> = fds.flatten().collect();
-            found.openers.extend(opener(&process, &fds, file));
+            found.open.extend(opener(&process, &fds, file));
             let listens =
                 |fd: &FDInfo| matches!(fd.target, FDTarget::Socket(inode) if Some(inode) == socket);
             if fds.iter().any(listens) {
@@ -78,7 +78,7 @@ impl Openers {
             let pidfd = pidfd_open(Pid::from_raw(opener.pid)?, PidfdFlags::empty()).ok()?;
             pidfd_getfd(pidfd, opener.fd, PidfdGetfdFlags::empty()).ok()
         };
-        self.openers.iter().find_map(borrow)
+        self.open.iter().find_map(borrow)
     }
 }
 

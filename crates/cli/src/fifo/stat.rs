@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 
-use super::openers::{FileId, Host, Opener, Openers};
+use super::openers::{FileId, Found, Host, Opener};
 use crate::units;
 
 /// What is known of a FIFO.
@@ -57,7 +57,7 @@ impl<'a> Stat<'a> {
             device: metadata.dev(),
             inode: metadata.ino(),
         };
-        let found = Openers::of(file).context("cannot look at the processes in /proc")?;
+        let found = Found::of(file).context("cannot look at the processes in /proc")?;
         let fd: Option<OwnedFd> = found.borrow_fd();
         let fd = fd.as_ref();
         Ok(Self {
@@ -70,7 +70,7 @@ impl<'a> Stat<'a> {
             capacity_bytes: fd.and_then(|fd| rustix::pipe::fcntl_getpipe_size(fd).ok()),
             queued_bytes: fd.and_then(|fd| rustix::io::ioctl_fionread(fd).ok()),
             lane_host: found.host,
-            open: found.openers,
+            open: found.open,
             hidden_processes: found.hidden,
         })
     }
