@@ -75,7 +75,7 @@ impl Progress {
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(total_bytes, target);
         let line = match total_bytes {
-            Some(_) => "{prefix}{msg}  {elapsed} [{bar:20}] {percent:>3} %  ETA {eta}",
+            Some(_) => "{prefix}{msg}  {elapsed} [{wide_bar}] {percent:>3} %  ETA {eta}",
             None => "{prefix}{msg}  {elapsed}",
         };
         let style = ProgressStyle::with_template(line).expect("a valid template");
@@ -125,7 +125,7 @@ impl Progress {
             format!("  {:>3.0} % full", level * 100.0)
         });
         self.bar.set_message(format!(
-            "{:>7}  {:>7}/s (average {:>7}/s){level}",
+            "{:>7}  {:>7}/s  avg {:>7}/s{level}",
             units::amount(bytes as f64),
             rate(bytes - before, then),
             rate(bytes, meter.started),
