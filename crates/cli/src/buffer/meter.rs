@@ -121,6 +121,7 @@ impl Progress {
             let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
             units::amount(bytes as f64 / seconds)
         };
+        self.bar.set_position(bytes);
         let level = level.map_or(String::new(), |level| {
             format!("  {:>3.0} % full", level * 100.0)
         });
@@ -130,7 +131,6 @@ impl Progress {
             rate(bytes - before, then),
             rate(bytes, meter.started),
         ));
-        self.bar.set_position(bytes);
         self.bar.tick();
     }
 }
