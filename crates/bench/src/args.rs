@@ -34,7 +34,7 @@ pub(crate) enum Command {
     Small(Options),
     /// Ping-pong of one byte: processors free, and both processes on one
     Latency(Options),
-    /// Making and closing a pipe, with 1 KiB carried and idle
+    /// Making and closing pipes and FIFOs, with 1 KiB carried and idle; memory of 10,000 idle ones
     Create(Options),
     /// 1000 chunks of 64 bytes to 64 KiB through a FIFO between strangers; opening and closing
     Fifo(Options),

@@ -132,7 +132,7 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
         "grep" => session.run(grep::Plan::new(GREP_BYTES, standpipe()?)?.rounds()),
         "small" => session.run(small::Plan::new(pace).rounds()),
         "latency" => session.run(latency::Plan::new(pace, processors::allowed()?.len()).rounds()),
-        "create" => session.run(create::Plan::new(pace).rounds()),
+        "create" => session.run(create::Plan::new(pace)?.rounds()),
         "fifo" => session.run(fifo::Plan::new(pace)?.rounds()),
         "stage" => session.run(stage::Plan::new(pace, standpipe()?, stage::installed()?)?.rounds()),
         "run" => session.run(run::Plan::new(run::Sizes::new(pace), standpipe()?)?.rounds()),

@@ -13,6 +13,7 @@ mod dispatch;
 pub mod engine;
 pub mod family;
 pub mod measure;
+pub mod memory;
 pub mod noise;
 pub mod pressure;
 pub mod processors;

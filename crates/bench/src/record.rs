@@ -49,6 +49,8 @@ pub enum Metric {
     AvgNs,
     /// From start to exit of a command.
     WallS,
+    /// Memory of one of many.
+    BytesEach,
 }
 
 impl Metric {
@@ -59,6 +61,7 @@ impl Metric {
             Self::MbPerS => "MB/s",
             Self::P50Ns | Self::P99Ns | Self::AvgNs => "ns",
             Self::WallS => "s",
+            Self::BytesEach => "B",
         }
     }
 
@@ -77,6 +80,7 @@ impl Metric {
             Self::P99Ns => "p99_ns",
             Self::AvgNs => "avg_ns",
             Self::WallS => "wall_s",
+            Self::BytesEach => "bytes_each",
         }
     }
 }
@@ -189,6 +193,7 @@ mod tests {
             Metric::P99Ns,
             Metric::AvgNs,
             Metric::WallS,
+            Metric::BytesEach,
         ] {
             assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
         }

@@ -183,12 +183,18 @@ fn latency_suite() -> anyhow::Result<()> {
 }
 
 fn create_suite() -> anyhow::Result<()> {
-    let plan = create::Plan { stop: BRIEF };
+    let plan = create::Plan::of(BRIEF, 500)?;
+    let records = once(plan.rounds())?;
+    let (memories, times): (Vec<_>, Vec<_>) = records
+        .into_iter()
+        .partition(|record| record.case.starts_with("memory"));
+    let cases = ["1kib", "idle", "fifo-1kib", "fifo-idle"];
+    expect(&times, Engine::Kernel, &cases, &[Metric::AvgNs])?;
     expect(
-        &once(plan.rounds())?,
+        &memories,
         Engine::Kernel,
-        &["1kib", "idle"],
-        &[Metric::AvgNs],
+        &["memory", "memory-kernel"],
+        &[Metric::BytesEach],
     )
 }
 

@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod buffer;
 mod cat;
 mod ctl;
+mod fifo;
 mod json;
 mod pages;
 mod run;
@@ -27,6 +28,7 @@ enum Command {
     Run(run::RunArgs),
     Cat(cat::CatArgs),
     Buffer(buffer::BufferArgs),
+    Fifo(fifo::FifoArgs),
     Ctl(ctl::CtlArgs),
     Bench(standpipe_bench::BenchArgs),
     Completions(pages::CompletionsArgs),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::main(&args),
         Command::Cat(args) => Ok(cat::main(&args)),
         Command::Buffer(args) => Ok(buffer::main(&args)),
+        Command::Fifo(args) => Ok(fifo::main(&args)),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => standpipe_bench::main(args),
         Command::Completions(args) => pages::completions(&args),

@@ -31,10 +31,12 @@ impl Trouble {
     }
 }
 
+impl std::error::Error for Trouble {}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Input(name, error) | Self::Output(name, error)) = self;
-        write!(f, "{name}: {}", message(error))
+        write!(f, "{name}: {}", without_numbers(&error.to_string()))
     }
 }
 
@@ -65,14 +67,34 @@ fn is_regular(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
-/// The message as `strerror` has it, without Rust's error number.
-pub fn message(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
+/// A message as the tools of the system have it, without Rust's numbers of errors.
+pub fn without_numbers(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let first = parts.next().unwrap_or_default();
+    let rest = parts
+        .filter_map(|part| part.split_once(')'))
+        .map(|(_number, rest)| rest);
+    std::iter::once(first).chain(rest).collect()
 }
 
 /// Ends as a filter does whose reader is gone. Rust ignores SIGPIPE at start.
 pub fn die_of_sigpipe() -> ! {
     let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE);
     std::process::exit(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_those_of_the_system() {
+        for (message, expected) in [
+            ("plain", "plain"),
+            ("Is a directory (os error 21)", "Is a directory"),
+            ("a (b (os error 2)), c (os error 3)", "a (b), c"),
+        ] {
+            assert_eq!(without_numbers(message), expected);
+        }
+    }
 }

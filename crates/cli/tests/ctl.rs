@@ -139,7 +139,16 @@ fn the_manual_and_the_completions_know_every_command() {
     ] {
         let output = standpipe().args(arguments).output().expect("starts");
         assert!(output.status.success());
-        for command in ["run", "cat", "buffer", "ctl", "bench", "completions", "man"] {
+        for command in [
+            "run",
+            "fifo",
+            "cat",
+            "buffer",
+            "ctl",
+            "bench",
+            "completions",
+            "man",
+        ] {
             assert!(
                 text(&output.stdout).contains(command),
                 "{arguments:?} lacks {command}"

@@ -121,6 +121,7 @@ mod tests {
             both("small", "64", Metric::AvgNs, 217.0, 41.3),
             both("latency", "free", Metric::P50Ns, 45123.0, 251.0),
             both("create", "1kib", Metric::AvgNs, 5512.0, 7513.0),
+            both("create", "memory", Metric::BytesEach, 1877.0, 2444.0),
             both("fifo", "cold-64", Metric::MbPerS, 97.1, 364.0),
             both("run", "cat-wc", Metric::WallS, 0.514, 0.115),
             both("a suite of tomorrow", "<case>", Metric::WallS, 0.616, 0.317),

@@ -347,6 +347,7 @@ fn title(metric: Metric) -> String {
         Metric::P99Ns => "99th percentile",
         Metric::AvgNs => "average",
         Metric::WallS => "from start to exit",
+        Metric::BytesEach => "memory of each",
     };
     let better = if metric.more_is_better() {
         "more"

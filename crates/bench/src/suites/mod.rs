@@ -55,7 +55,7 @@ pub const ALL: [(&str, &str); 11] = [
     ),
     (
         "create",
-        "making and closing a pipe, with 1 KiB carried and idle",
+        "making and closing pipes and FIFOs, with 1 KiB carried and idle; memory of 10,000",
     ),
     (
         "fifo",

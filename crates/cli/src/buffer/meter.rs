@@ -75,7 +75,7 @@ impl Progress {
         let target = ProgressDrawTarget::stderr_with_hz(10);
         let bar = ProgressBar::with_draw_target(total_bytes, target);
         let line = match total_bytes {
-            Some(_) => "{prefix}{msg}  {elapsed} [{bar:20}] {percent:>3} %  ETA {eta}",
+            Some(_) => "{prefix}{msg}  {elapsed} [{wide_bar}] {percent:>3} %  ETA {eta}",
             None => "{prefix}{msg}  {elapsed}",
         };
         let style = ProgressStyle::with_template(line).expect("a valid template");
@@ -121,16 +121,16 @@ impl Progress {
             let seconds = now.duration_since(since).as_secs_f64().max(1e-3);
             units::amount(bytes as f64 / seconds)
         };
+        self.bar.set_position(bytes);
         let level = level.map_or(String::new(), |level| {
             format!("  {:>3.0} % full", level * 100.0)
         });
         self.bar.set_message(format!(
-            "{:>7}  {:>7}/s (average {:>7}/s){level}",
+            "{:>7}  {:>7}/s  avg {:>7}/s{level}",
             units::amount(bytes as f64),
             rate(bytes - before, then),
             rate(bytes, meter.started),
         ));
-        self.bar.set_position(bytes);
         self.bar.tick();
     }
 }

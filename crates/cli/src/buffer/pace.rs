@@ -2,8 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// How much may pass at once after a pause: a stream that is behind does not catch up for longer.
-const BURST: Duration = Duration::from_millis(50);
+/// What passes at once: so long takes the time of a piece.
+const PIECE: Duration = Duration::from_millis(50);
+
+/// How long a stream that is behind may catch up: a busy machine lets nobody sleep on time, but a
+/// source that paused shall not flood the sink.
+const CATCH_UP: Duration = Duration::from_millis(250);
 
 /// Holds a stream to a rate. Each byte takes its time; [`Pace::next`] is when the time of those that
 /// passed is over.
@@ -23,13 +27,13 @@ impl Pace {
 
     /// How many of `bytes` may pass at once, at least one, so that slow streams flow evenly.
     pub fn admit(&self, bytes: usize) -> usize {
-        let burst = self.bytes_per_s * BURST.as_millis() as u64 / 1000;
-        bytes.min(burst as usize).max(1)
+        let piece = self.bytes_per_s * PIECE.as_millis() as u64 / 1000;
+        bytes.min(piece as usize).max(1)
     }
 
     /// So many bytes have passed; how long to wait before the next.
     pub fn after(&mut self, bytes: usize, now: Instant) -> Duration {
-        let earliest = now.checked_sub(BURST).unwrap_or(now);
+        let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
         let took = Duration::from_secs_f64(bytes as f64 / self.bytes_per_s as f64);
         self.next = self.next.max(earliest) + took;
         self.next.saturating_duration_since(now)
@@ -71,6 +75,6 @@ mod tests {
         let mut pace = Pace::new(1000, start);
         let later = start + Duration::from_secs(100);
         assert_eq!(pace.after(50, later), Duration::ZERO);
-        assert_eq!(pace.after(1000, later), Duration::from_secs(1));
+        assert_eq!(pace.after(1000, later), Duration::from_millis(800));
     }
 }

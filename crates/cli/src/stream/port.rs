@@ -63,6 +63,14 @@ impl Input {
         }
     }
 
+    /// A pipe or FIFO that is open already.
+    pub fn of(name: String, end: End) -> Self {
+        Self {
+            name,
+            port: Port::grown(end),
+        }
+    }
+
     /// As read(2), once something is there or all is over.
     pub fn read(&self, buf: &mut [u8]) -> Result<usize, Trouble> {
         let read = || match &self.port {
@@ -147,6 +155,14 @@ impl Output {
         }
     }
 
+    /// A pipe or FIFO that is open already.
+    pub fn of(name: String, end: End) -> Self {
+        Self {
+            name,
+            port: Port::grown(end),
+        }
+    }
+
     /// Writes all of `bytes`.
     pub fn write_all(&self, mut bytes: &[u8]) -> Result<(), Trouble> {
         while !bytes.is_empty() {
@@ -191,12 +207,17 @@ impl Output {
 impl Port {
     fn of(fd: OwnedFd) -> Self {
         match End::from_fd(fd) {
-            Ok(end) => {
-                grow(&end);
-                Self::Pipe(end)
-            }
+            Ok(end) => Self::grown(end),
             Err(error) => Self::Other(error.fd.into()),
         }
+    }
+
+    /// A small pipe made larger. Where that is forbidden, it is good as it is.
+    fn grown(end: End) -> Self {
+        if end.capacity_bytes().is_ok_and(|bytes| bytes < PIPE_BYTES) {
+            let _ = end.set_capacity_bytes(PIPE_BYTES);
+        }
+        Self::Pipe(end)
     }
 
     fn is_pipe(&self) -> bool {
@@ -266,12 +287,5 @@ impl AsFd for Port {
             Self::Pipe(end) => end.as_fd(),
             Self::Other(file) => file.as_fd(),
         }
-    }
-}
-
-/// Makes a small pipe larger. Where that is forbidden, it is good as it is.
-fn grow(end: &End) {
-    if end.capacity_bytes().is_ok_and(|bytes| bytes < PIPE_BYTES) {
-        let _ = end.set_capacity_bytes(PIPE_BYTES);
     }
 }
