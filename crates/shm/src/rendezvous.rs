@@ -97,6 +97,8 @@ pub struct Role {
     pub reads: bool,
     /// It holds a write end.
     pub writes: bool,
+    /// It has a lane of this pipe already, from a fork: a host without one lets it be the host.
+    pub has_lane: bool,
 }
 
 /// This process's place at the rendezvous of a pipe.

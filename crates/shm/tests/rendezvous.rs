@@ -36,6 +36,7 @@ use standpipe_shm::rendezvous::{Answer, Guest, Host, Malformed, Meeting, PipeId,
 const READER: Role = Role {
     reads: true,
     writes: false,
+    has_lane: false,
 };
 const NOBODY: u32 = 65534;
 /// Longer than anything here takes, so that what hangs fails.

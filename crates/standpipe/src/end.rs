@@ -40,6 +40,20 @@ use shared::Shared;
 /// Most slices in one vectored call (`IOV_MAX` of Linux).
 const IOV_MAX: usize = 1024;
 
+/// Most bytes of one call (`MAX_RW_COUNT` of Linux: 2 GiB less a page).
+const MOST_BYTES: usize = 0x7fff_f000;
+
+/// The first [`MOST_BYTES`] of `bufs`.
+fn cut<'a>(bufs: &'a [IoSlice<'_>]) -> Vec<IoSlice<'a>> {
+    let mut left = MOST_BYTES;
+    let part = |buf: &'a IoSlice<'_>| {
+        let part = &buf[..buf.len().min(left)];
+        left -= part.len();
+        IoSlice::new(part)
+    };
+    bufs.iter().map(part).collect()
+}
+
 /// What an end may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Role {
@@ -435,7 +449,8 @@ impl Read for &End {
         if buf.is_empty() {
             return Ok(0);
         }
-        self.read_some(&mut [IoSliceMut::new(buf)])
+        let most = buf.len().min(MOST_BYTES);
+        self.read_some(&mut [IoSliceMut::new(&mut buf[..most])])
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -461,7 +476,7 @@ impl Write for &End {
         if buf.is_empty() {
             return Ok(0);
         }
-        self.write_some(&[IoSlice::new(buf)])
+        self.write_some(&[IoSlice::new(&buf[..buf.len().min(MOST_BYTES)])])
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -473,6 +488,9 @@ impl Write for &End {
         }
         if bufs.iter().all(|buf| buf.is_empty()) {
             return Ok(0);
+        }
+        if bufs.iter().map(|buf| buf.len()).sum::<usize>() > MOST_BYTES {
+            return self.write_some(&cut(bufs));
         }
         self.write_some(bufs)
     }

@@ -95,14 +95,18 @@ impl Lane {
         self.stats(side).bytes.saturating_add(beside)
     }
 
-    /// The capacity of the kernel pipe is `bytes`. Says whether the lane was told another before.
+    /// The capacity of the kernel pipe is `bytes`. Says whether the lane was told another before, or has
+    /// another itself and was not told.
     pub fn note_kernel_capacity(&self, bytes: usize) -> bool {
         let noted = &self.header().kernel_capacity;
         let before = noted.load(Ordering::Relaxed);
         if before != bytes as u64 {
             noted.store(bytes as u64, Ordering::Relaxed);
         }
-        before != 0 && before != bytes as u64
+        match before {
+            0 => self.size().capacity_bytes() != bytes,
+            before => before != bytes as u64,
+        }
     }
 
     pub(super) fn reset_rosters(&self) {

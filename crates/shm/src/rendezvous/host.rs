@@ -39,6 +39,8 @@ pub struct Host {
     is_awake: bool,
     gate: Gate,
     pid_namespace: u64,
+    has_lane: bool,
+    has_yielded: bool,
     strangers: VecDeque<OwnedFd>,
     guests: Vec<OwnedFd>,
 }
@@ -64,9 +66,23 @@ impl Host {
             is_awake: true,
             gate,
             pid_namespace,
+            has_lane: true,
+            has_yielded: false,
             strangers: VecDeque::new(),
             guests: Vec::new(),
         })
+    }
+
+    /// Whether there is a lane to give already (so it is taken to be). If not, a guest that has one is
+    /// refused, and [yielded](Self::has_yielded) to.
+    pub fn note_lane(&mut self, has_lane: bool) {
+        self.has_lane = has_lane;
+    }
+
+    /// Whether a guest came that had better be the host: drop this one.
+    #[must_use]
+    pub fn has_yielded(&self) -> bool {
+        self.has_yielded
     }
 
     /// Serves all who wait now, and returns how many were let in. Never blocks.
@@ -138,6 +154,12 @@ impl Host {
         }
         if !self.gate.admits(guest) {
             return Err(Refusal::Credentials);
+        }
+        if hello.role.has_lane && !self.has_lane {
+            self.has_yielded = true;
+        }
+        if self.has_yielded {
+            return Err(Refusal::NoLane);
         }
         self.guests.retain(is_connected);
         if self.guests.len() == MOST_GUESTS {

@@ -28,6 +28,7 @@ pub type Bytes = [u8; MESSAGE_BYTES];
 const MAGIC: [u8; 4] = *b"SPIP";
 const READS: u16 = 1;
 const WRITES: u16 = 2;
+const HAS_LANE: u16 = 4;
 /// Stands where a welcome has the capacity's order.
 const REFUSED: u8 = 255;
 
@@ -136,8 +137,15 @@ impl Hello {
     /// As sent.
     #[must_use]
     pub fn encode(self) -> Bytes {
-        let Role { reads, writes } = self.role;
-        let flags = if reads { READS } else { 0 } | if writes { WRITES } else { 0 };
+        let Role {
+            reads,
+            writes,
+            has_lane,
+        } = self.role;
+        let flags = [(reads, READS), (writes, WRITES), (has_lane, HAS_LANE)]
+            .into_iter()
+            .filter(|(yes, _)| *yes)
+            .fold(0, |flags, (_, flag)| flags | flag);
         let mut bytes = begin();
         bytes[6..8].copy_from_slice(&flags.to_le_bytes());
         bytes[8..].copy_from_slice(&self.pid_namespace.to_le_bytes());
@@ -152,13 +160,14 @@ impl Hello {
         let bytes = whole(bytes)?;
         let [.., f0, f1, n0, n1, n2, n3, n4, n5, n6, n7] = *bytes;
         let flags = u16::from_le_bytes([f0, f1]);
-        if flags == 0 || flags & !(READS | WRITES) != 0 {
+        if flags & (READS | WRITES) == 0 || flags & !(READS | WRITES | HAS_LANE) != 0 {
             return Err(Malformed::Flags { found: flags });
         }
         Ok(Self {
             role: Role {
                 reads: flags & READS != 0,
                 writes: flags & WRITES != 0,
+                has_lane: flags & HAS_LANE != 0,
             },
             pid_namespace: u64::from_le_bytes([n0, n1, n2, n3, n4, n5, n6, n7]),
         })
@@ -292,6 +301,7 @@ mod tests {
             role: Role {
                 reads: true,
                 writes: false,
+                has_lane: false,
             },
             pid_namespace: 0x0102_0304_0506_0708,
         }
@@ -422,9 +432,9 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_sent_is_understood(
-            namespace in any::<u64>(), role in 1_u8..4, reply in replies()
+            namespace in any::<u64>(), role in (0_u8..8).prop_filter("an end", |role| role & 3 != 0), reply in replies()
         ) {
-            let role = Role { reads: role & 1 != 0, writes: role & 2 != 0 };
+            let role = Role { reads: role & 1 != 0, writes: role & 2 != 0, has_lane: role & 4 != 0 };
             let hello = Hello { role, pid_namespace: namespace };
             prop_assert_eq!(Hello::parse(&hello.encode()), Ok(hello));
             prop_assert_eq!(Reply::parse(&reply.encode()), Ok(reply));

@@ -144,7 +144,7 @@ impl Scene {
         let departures = self.lane.departures_seen_by(Side::Writer);
         let written = self
             .lane
-            .try_write(&mut gather, departures, || kernel_has_bytes);
+            .try_write(&mut gather, departures, || usize::from(kernel_has_bytes));
         self.judge(written.map_err(io::Error::from));
         assert!(gather.done_bytes() <= bytes);
     }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use standpipe_shm::lane::Lane;
-use standpipe_shm::rendezvous::{self, Answer, Meeting};
+use standpipe_shm::rendezvous::{self, Answer, Meeting, Refusal};
 
 use super::Role;
 use super::shared::Shared;
@@ -34,6 +34,9 @@ struct Place {
 
 /// Longest rest: with a look each 60 microseconds, a quarter of a second.
 const LONGEST_REST: u32 = 4096;
+
+/// How long who yielded stays away.
+const YIELD_REST: u32 = 16;
 
 impl Meetings {
     /// What to wait for, beside the pipe.
@@ -61,10 +64,15 @@ impl Meetings {
 impl Place {
     fn look(&mut self, shared: &Shared, pipe: BorrowedFd<'_>, role: Role) {
         match &mut self.meeting {
-            None => self.arrange(pipe, role),
+            None => self.arrange(shared, pipe, role),
             Some(Meeting::Host(host)) => {
+                host.note_lane(shared.lane().is_some());
                 if host.serve(|| shared.lane_or_make().map(Lane::parts)) > 0 {
                     shared.note_met();
+                }
+                if host.has_yielded() {
+                    // Time for the other to take the name.
+                    self.leave(YIELD_REST);
                 }
             }
             Some(Meeting::Guest(guest)) => match guest.look() {
@@ -77,14 +85,14 @@ impl Place {
                         shared.join(lane);
                     }
                 }
-                // The name is free: the next look takes it.
-                Answer::HostGone => self.leave(0),
+                // The name is free, or about to be: the next look takes it.
+                Answer::HostGone | Answer::Refused(Refusal::NoLane) => self.leave(0),
                 Answer::Refused(_) | Answer::Malformed(_) => self.leave(LONGEST_REST),
             },
         }
     }
 
-    fn arrange(&mut self, pipe: BorrowedFd<'_>, role: Role) {
+    fn arrange(&mut self, shared: &Shared, pipe: BorrowedFd<'_>, role: Role) {
         if self.rest > 0 {
             self.rest -= 1;
             return;
@@ -92,6 +100,7 @@ impl Place {
         let role = rendezvous::Role {
             reads: role.reads,
             writes: role.writes,
+            has_lane: shared.lane().is_some(),
         };
         let arranged = Meeting::arrange(pipe, role)
             .and_then(|meeting| Ok((Arc::new(meeting.as_fd().try_clone_to_owned()?), meeting)));

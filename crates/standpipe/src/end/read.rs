@@ -184,6 +184,7 @@ impl End {
         let beside = beside.map_err(io::Error::from)??;
         if let Beside::Bytes(bytes) = beside {
             self.count_kernel_bytes(bytes);
+            self.look_around(Side::Reader, bytes);
         }
         Ok(beside)
     }

@@ -11,7 +11,7 @@ use super::defaults::default_size;
 use super::ends::{ReadEnd, WriteEnd};
 use crate::end::capacity::Capacity;
 use crate::end::registry::{self, PipeId};
-use crate::end::{End, Role};
+use crate::end::{End, Role, kernel};
 
 /// Makes a pipe of the [default size](super::default_size): blocking, closed on exec.
 ///
@@ -140,7 +140,9 @@ impl Builder {
         );
         if !has_capacity(&write_fd, size) {
             // What the kernel pipe can't hold goes through the lane from the beginning.
-            shared.lane_or_make();
+            if let Some(lane) = shared.lane_or_make() {
+                lane.note_kernel_capacity(kernel::capacity_bytes(write_fd.as_fd())?);
+            }
             shared.lane_to_read();
         }
         let end = |fd, reads| {
