@@ -64,7 +64,7 @@ int sp_ioctl(int fd, unsigned long request, ...);
 #define SP_PEER_GONE 1
 
 /**
- * What is known about an end and its pipe. All counts are of bytes or events since the pipe was made.
+ * What is known about an end, and about its side of the pipe since its lane was made.
  */
 struct sp_stats {
   /**
@@ -75,6 +75,34 @@ struct sp_stats {
    * How many of them are unread.
    */
   uint64_t unread_bytes;
+  /**
+   * Bytes that its side moved through the lane.
+   */
+  uint64_t lane_bytes;
+  /**
+   * Bytes that this process moved through the kernel's pipe instead.
+   */
+  uint64_t kernel_bytes;
+  /**
+   * Turns at the lane that moved bytes.
+   */
+  uint64_t operations;
+  /**
+   * How often somebody of its side went to sleep.
+   */
+  uint64_t sleeps;
+  /**
+   * Sleepers of the other side that were woken.
+   */
+  uint64_t wakeups_sent;
+  /**
+   * Transfers that had nobody to wake.
+   */
+  uint64_t wakeups_saved;
+  /**
+   * How often the lane was taken over from somebody who was killed in it.
+   */
+  uint64_t owner_deaths;
 };
 
 /**
@@ -169,9 +197,12 @@ int sp_pipe(int *fds);
 
 /**
  * [pipe2(2)](https://man7.org/linux/man-pages/man2/pipe2.2.html). In packet mode (`O_DIRECT`) all
- * bytes go through the kernel's pipe.
+ * bytes go through the kernel's pipe. Its size is that of pipes that nobody sized (`standpipe ctl`), by
+ * default the kernel's, and grows while writers wait for room again and again; `F_SETPIPE_SZ` fixes
+ * it.
  */
-int sp_pipe2(int *fds, int flags);
+int sp_pipe2(int *fds,
+             int flags);
 
 /**
  * [creat(2)](https://man7.org/linux/man-pages/man2/creat.2.html). FIFOs get the lane.
@@ -267,7 +298,8 @@ int sp_pselect(int count,
 int sp_prepare_for_exec(void);
 
 /**
- * [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html)
+ * [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html). From a signal handler that interrupted
+ * a call of ours it leaves lanes as they are, as a kill does.
  */
 void sp__exit(int status) __attribute__((noreturn));
 

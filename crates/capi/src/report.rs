@@ -9,7 +9,7 @@ use crate::border::{Answer, Refusal, answer, check_address};
 use crate::table;
 use rustix::io::Errno;
 
-/// What is known about an end and its pipe. All counts are of bytes or events since the pipe was made.
+/// What is known about an end, and about its side of the pipe since its lane was made.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "named as its function, like stat")]
@@ -18,6 +18,20 @@ pub struct sp_stats {
     pub capacity_bytes: u64,
     /// How many of them are unread.
     pub unread_bytes: u64,
+    /// Bytes that its side moved through the lane.
+    pub lane_bytes: u64,
+    /// Bytes that this process moved through the kernel's pipe instead.
+    pub kernel_bytes: u64,
+    /// Turns at the lane that moved bytes.
+    pub operations: u64,
+    /// How often somebody of its side went to sleep.
+    pub sleeps: u64,
+    /// Sleepers of the other side that were woken.
+    pub wakeups_sent: u64,
+    /// Transfers that had nobody to wake.
+    pub wakeups_saved: u64,
+    /// How often the lane was taken over from somebody who was killed in it.
+    pub owner_deaths: u64,
 }
 
 /// The peers of an end are there.
@@ -42,9 +56,17 @@ pub unsafe extern "C" fn sp_stats(fd: c_int, stats: *mut sp_stats, size: usize) 
     answer(
         || {
             let found = ours(fd, |end| {
+                let stats = end.stats();
                 Ok(sp_stats {
                     capacity_bytes: end.capacity_bytes()? as u64,
                     unread_bytes: end.unread_bytes()? as u64,
+                    lane_bytes: stats.bytes,
+                    kernel_bytes: stats.kernel_bytes,
+                    operations: stats.operations,
+                    sleeps: stats.sleeps,
+                    wakeups_sent: stats.wakeups_sent,
+                    wakeups_saved: stats.wakeups_saved,
+                    owner_deaths: stats.owner_deaths,
                 })
             })?;
             // SAFETY: by the caller.
