@@ -54,14 +54,29 @@ int sp_ioctl(int fd, unsigned long request, ...);
 
 
 /**
- * The peers of an end are there.
+ * The other side is there.
  */
 #define SP_PEER_OPEN 0
 
 /**
- * The last peer is gone; how it went is not known.
+ * Its last process closed its end, or handed it on.
  */
-#define SP_PEER_GONE 1
+#define SP_PEER_CLOSED 1
+
+/**
+ * It said that it gave up (`sp_cancel`).
+ */
+#define SP_PEER_CANCELLED 2
+
+/**
+ * It ended with the end open: killed, crashed, or without closing.
+ */
+#define SP_PEER_DIED 3
+
+/**
+ * It is gone, and nobody of it who knows standpipe was met.
+ */
+#define SP_PEER_UNKNOWN 4
 
 /**
  * What is known about an end, and about its side of the pipe since its lane was made.
@@ -106,13 +121,30 @@ struct sp_stats {
 };
 
 /**
- * How the last peer of an end went.
+ * How the last process at the other side of an end left.
  */
 struct sp_close_reason {
   /**
    * One of `SP_PEER_...`.
    */
   int kind;
+  /**
+   * Which process, if it was met; else 0.
+   */
+  int pid;
+  /**
+   * The signal that killed it, as far as its parent may know it; else 0.
+   */
+  int signal;
+  /**
+   * Room for more.
+   */
+  int reserved;
+  /**
+   * How many bytes those at the other side who know standpipe, and met somebody, wrote (seen by a
+   * reader) or read (seen by a writer).
+   */
+  uint64_t committed_bytes;
 };
 
 #ifdef __cplusplus
@@ -230,6 +262,12 @@ int sp_forget(int fd);
 int sp_close(int fd);
 
 /**
+ * Closes an end, and tells the other side (`sp_close_reason`) that its owner gave up. Other descriptors
+ * are just closed. `EBUSY` if another thread is asleep in a call on `fd`.
+ */
+int sp_cancel(int fd);
+
+/**
  * [dup(2)](https://man7.org/linux/man-pages/man2/dup.2.html)
  */
 int sp_dup(int fd);
@@ -266,9 +304,11 @@ int sp_stats(int fd,
              size_t size);
 
 /**
- * Tells how the last peer of the end `fd` went. `size` and errors as in [`sp_stats()`].
+ * Tells how the last process at the other side of the end `fd` left. `size` and errors as in [`sp_stats()`].
  */
-int sp_close_reason(int fd, struct sp_close_reason *reason, size_t size);
+int sp_close_reason(int fd,
+                    struct sp_close_reason *reason,
+                    size_t size);
 
 /**
  * [select(2)](https://man7.org/linux/man-pages/man2/select.2.html). The time that is left is stored,

@@ -8,8 +8,9 @@ use std::io::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use standpipe_capi::{
-    SP_PEER_GONE, SP_PEER_OPEN, sp_adopt, sp_close, sp_close_reason, sp_dup, sp_dup2, sp_fcntl,
-    sp_forget, sp_open, sp_pipe, sp_read, sp_stats, sp_use_kernel, sp_write,
+    SP_PEER_CANCELLED, SP_PEER_CLOSED, SP_PEER_DIED, SP_PEER_OPEN, sp_adopt, sp_cancel, sp_close,
+    sp_close_reason, sp_dup, sp_dup2, sp_fcntl, sp_forget, sp_open, sp_pipe, sp_read, sp_stats,
+    sp_use_kernel, sp_write,
 };
 
 /// Tests of this file know which numbers are free: one at a time.
@@ -261,24 +262,63 @@ fn a_number_closed_under_a_sleeper_stays_taken() {
     close_all(&[file, writer]);
 }
 
-#[test]
-fn the_close_reason_tells_whether_peers_are_left() {
+fn reason(fd: c_int) -> sp_close_reason {
+    let mut reason = sp_close_reason::default();
+    // SAFETY: the struct has its size.
+    let status = unsafe { sp_close_reason(fd, &raw mut reason, size_of_val(&reason)) };
+    assert_eq!(status, 0);
+    reason
+}
+
+/// What is said of a writer in another process that leaves in this way, after many bytes.
+fn reason_after(leave: fn(c_int)) -> (sp_close_reason, c_int) {
     let _alone = alone();
-    let reason = |fd| {
-        let mut reason = sp_close_reason { kind: -1 };
-        // SAFETY: the struct has its size.
-        let status = unsafe { sp_close_reason(fd, &raw mut reason, size_of_val(&reason)) };
-        assert_eq!(status, 0);
-        reason.kind
-    };
+    let [reader, writer] = pipe();
+    // SAFETY: the child calls what it may call after a fork, and ends with _exit or a signal.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        sp_close(reader);
+        for _ in 0..FLOW_BYTES / 8192 {
+            let _ = write(writer, &[7; 8192]);
+        }
+        leave(writer);
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    assert_eq!(sp_close(writer), 0);
+    while read(reader, 65536) != Ok(vec![]) {}
+    let reason = reason(reader);
+    assert_eq!(sp_close(reader), 0);
+    // SAFETY: our child; the status is not wanted.
+    unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+    (reason, child)
+}
+
+#[test]
+fn the_close_reason_tells_how_the_last_peer_left() {
+    let (closed, child) = reason_after(|fd| _ = sp_close(fd));
+    assert_eq!((closed.kind, closed.pid), (SP_PEER_CLOSED, child));
+    assert_eq!(closed.committed_bytes, FLOW_BYTES as u64);
+    let (cancelled, child) = reason_after(|fd| _ = sp_cancel(fd));
+    assert_eq!((cancelled.kind, cancelled.pid), (SP_PEER_CANCELLED, child));
+    let (died, child) = reason_after(|_| {
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(libc::SIGKILL) };
+    });
+    assert_eq!((died.kind, died.pid), (SP_PEER_DIED, child));
+    // The end of the stream may be seen before there is a status to be asked for.
+    assert!([0, libc::SIGKILL].contains(&died.signal), "{died:?}");
+}
+
+#[test]
+fn the_close_reason_of_a_pipe_that_is_open() {
+    let _alone = alone();
     let [reader, writer] = pipe();
     assert_eq!(
-        (reason(reader), reason(writer)),
+        (reason(reader).kind, reason(writer).kind),
         (SP_PEER_OPEN, SP_PEER_OPEN)
     );
-    assert_eq!(sp_close(writer), 0);
-    assert_eq!(reason(reader), SP_PEER_GONE);
-    assert_eq!(sp_close(reader), 0);
+    close_all(&[reader, writer]);
 }
 
 /// A struct of another version: the end that we don't know is zero, the end that it hasn't is not
