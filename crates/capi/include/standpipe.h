@@ -54,17 +54,32 @@ int sp_ioctl(int fd, unsigned long request, ...);
 
 
 /**
- * The peers of an end are there.
+ * The other side is there.
  */
 #define SP_PEER_OPEN 0
 
 /**
- * The last peer is gone; how it went is not known.
+ * Its last process closed its end, or handed it on.
  */
-#define SP_PEER_GONE 1
+#define SP_PEER_CLOSED 1
 
 /**
- * What is known about an end and its pipe. All counts are of bytes or events since the pipe was made.
+ * It said that it gave up (`sp_cancel`).
+ */
+#define SP_PEER_CANCELLED 2
+
+/**
+ * It ended with the end open: killed, crashed, or without closing.
+ */
+#define SP_PEER_DIED 3
+
+/**
+ * It is gone, and nobody of it who knows standpipe was met.
+ */
+#define SP_PEER_UNKNOWN 4
+
+/**
+ * What is known about an end, and about its side of the pipe since its lane was made.
  */
 struct sp_stats {
   /**
@@ -75,16 +90,61 @@ struct sp_stats {
    * How many of them are unread.
    */
   uint64_t unread_bytes;
+  /**
+   * Bytes that its side moved through the lane.
+   */
+  uint64_t lane_bytes;
+  /**
+   * Bytes that this process moved through the kernel's pipe instead.
+   */
+  uint64_t kernel_bytes;
+  /**
+   * Turns at the lane that moved bytes.
+   */
+  uint64_t operations;
+  /**
+   * How often somebody of its side went to sleep.
+   */
+  uint64_t sleeps;
+  /**
+   * Sleepers of the other side that were woken.
+   */
+  uint64_t wakeups_sent;
+  /**
+   * Transfers that had nobody to wake.
+   */
+  uint64_t wakeups_saved;
+  /**
+   * How often the lane was taken over from somebody who was killed in it.
+   */
+  uint64_t owner_deaths;
 };
 
 /**
- * How the last peer of an end went.
+ * How the last process at the other side of an end left.
  */
 struct sp_close_reason {
   /**
    * One of `SP_PEER_...`.
    */
   int kind;
+  /**
+   * Which process, if it was met; else 0.
+   */
+  int pid;
+  /**
+   * The signal that killed it, as far as its parent may know it; else 0.
+   */
+  int signal;
+  /**
+   * Room for more.
+   */
+  int reserved;
+  /**
+   * How many bytes those at the other side who know standpipe, and met somebody, wrote (seen by a
+   * reader) or read (seen by a writer).
+   */
+  uint64_t committed_bytes;
 };
 
 #ifdef __cplusplus
@@ -169,9 +229,12 @@ int sp_pipe(int *fds);
 
 /**
  * [pipe2(2)](https://man7.org/linux/man-pages/man2/pipe2.2.html). In packet mode (`O_DIRECT`) all
- * bytes go through the kernel's pipe.
+ * bytes go through the kernel's pipe. Its size is that of pipes that nobody sized (`standpipe ctl`), by
+ * default the kernel's, and grows while writers wait for room again and again; `F_SETPIPE_SZ` fixes
+ * it.
  */
-int sp_pipe2(int *fds, int flags);
+int sp_pipe2(int *fds,
+             int flags);
 
 /**
  * [creat(2)](https://man7.org/linux/man-pages/man2/creat.2.html). FIFOs get the lane.
@@ -197,6 +260,12 @@ int sp_forget(int fd);
  * on `fd`, the number stays taken until that call returns.
  */
 int sp_close(int fd);
+
+/**
+ * Closes an end, and tells the other side (`sp_close_reason`) that its owner gave up. Other descriptors
+ * are just closed. `EBUSY` if another thread is asleep in a call on `fd`.
+ */
+int sp_cancel(int fd);
 
 /**
  * [dup(2)](https://man7.org/linux/man-pages/man2/dup.2.html)
@@ -235,9 +304,11 @@ int sp_stats(int fd,
              size_t size);
 
 /**
- * Tells how the last peer of the end `fd` went. `size` and errors as in [`sp_stats()`].
+ * Tells how the last process at the other side of the end `fd` left. `size` and errors as in [`sp_stats()`].
  */
-int sp_close_reason(int fd, struct sp_close_reason *reason, size_t size);
+int sp_close_reason(int fd,
+                    struct sp_close_reason *reason,
+                    size_t size);
 
 /**
  * [select(2)](https://man7.org/linux/man-pages/man2/select.2.html). The time that is left is stored,
@@ -267,7 +338,8 @@ int sp_pselect(int count,
 int sp_prepare_for_exec(void);
 
 /**
- * [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html)
+ * [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html). From a signal handler that interrupted
+ * a call of ours it leaves lanes as they are, as a kill does.
  */
 void sp__exit(int status) __attribute__((noreturn));
 

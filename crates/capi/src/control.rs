@@ -21,7 +21,7 @@ pub unsafe extern "C" fn sp_fcntl(fd: c_int, command: c_int, argument: usize) ->
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => copied(fd, kernel()),
         libc::F_SETFL => answer(
-            || table::with(fd, |end| set_flags(end, argument as c_int, kernel)),
+            || table::with(fd, |end| set_flags(end, argument as u32, kernel)),
             kernel,
         ),
         libc::F_GETPIPE_SZ => answer(
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn sp_ioctl(fd: c_int, request: c_ulong, argument: *mut c_
     }
 }
 
-fn set_flags(end: &End, flags: c_int, kernel: impl Fn() -> c_int) -> Answer<c_int> {
-    if flags & (libc::O_ASYNC | libc::O_DIRECT) != 0 {
+fn set_flags(end: &End, flags: u32, kernel: impl Fn() -> c_int) -> Answer<c_int> {
+    if flags & (libc::O_ASYNC | libc::O_DIRECT).cast_unsigned() != 0 {
         return kernel_only(end, kernel);
     }
     set_nonblocking(end, kernel)

@@ -23,7 +23,7 @@ thread_local! {
     static CLOSED: RefCell<Option<RwLockWriteGuard<'static, ()>>> = const { RefCell::new(None) };
 }
 
-/// The right to change slots.
+/// The right to change slots, and what the library below keeps of all pipes.
 pub struct Pass {
     _guard: Option<RwLockReadGuard<'static, ()>>,
 }
@@ -43,7 +43,7 @@ impl Drop for Pass {
     }
 }
 
-/// Whether this thread is changing a slot.
+/// Whether this thread has a pass: it is changing something.
 pub fn is_inside() -> bool {
     DEPTH.get() > 0
 }

@@ -51,8 +51,11 @@ pub use give::{
     sp_tee, sp_use_kernel, sp_vmsplice,
 };
 pub use make::{sp_adopt, sp_creat, sp_forget, sp_open, sp_openat, sp_pipe, sp_pipe2};
-pub use number::{sp_close, sp_close_range, sp_closefrom, sp_dup, sp_dup2, sp_dup3};
-pub use report::{SP_PEER_GONE, SP_PEER_OPEN, sp_close_reason, sp_stats};
+pub use number::{sp_cancel, sp_close, sp_close_range, sp_closefrom, sp_dup, sp_dup2, sp_dup3};
+pub use report::{
+    SP_PEER_CANCELLED, SP_PEER_CLOSED, SP_PEER_DIED, SP_PEER_OPEN, SP_PEER_UNKNOWN,
+    sp_close_reason, sp_stats,
+};
 pub use select::{sp_pselect, sp_select};
 pub use start::{
     sp__exit, sp_daemon, sp_execv, sp_execve, sp_execvp, sp_execvpe, sp_fexecve, sp_popen,

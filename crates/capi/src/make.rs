@@ -4,8 +4,10 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use libc::mode_t;
 use rustix::io::Errno;
+use standpipe::pipe::Builder;
 
-use crate::border::{Answer, Refusal, answer};
+use crate::border::{Answer, Refusal, answer, check_address};
+use crate::gate;
 use crate::slot::Kind;
 use crate::table;
 
@@ -17,24 +19,42 @@ pub unsafe extern "C" fn sp_pipe(fds: *mut c_int) -> c_int {
 }
 
 /// [pipe2(2)](https://man7.org/linux/man-pages/man2/pipe2.2.html). In packet mode (`O_DIRECT`) all
-/// bytes go through the kernel's pipe.
+/// bytes go through the kernel's pipe. Its size is that of pipes that nobody sized (`standpipe ctl`), by
+/// default the kernel's, and grows while writers wait for room again and again; `F_SETPIPE_SZ` fixes
+/// it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sp_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
-    // SAFETY: the kernel checks the address.
-    let status = unsafe { libc::pipe2(fds, flags) };
-    if status != 0 {
-        return status;
+    answer(
+        || {
+            check_address(fds, 2 * size_of::<c_int>())?;
+            // SAFETY: C answers for the address, as it does to pipe2(2).
+            let fds = unsafe { &mut *fds.cast::<[c_int; 2]>() };
+            *fds = new_pipe(flags)?;
+            Ok(0)
+        },
+        || {
+            // SAFETY: the kernel checks the address.
+            let status = unsafe { libc::pipe2(fds, flags) };
+            if status == 0 {
+                // SAFETY: the kernel wrote two numbers there.
+                let fds = unsafe { fds.cast::<[c_int; 2]>().read() };
+                fds.iter().for_each(|fd| _ = fresh(*fd, Kind::Foreign));
+            }
+            status
+        },
+    )
+}
+
+fn new_pipe(flags: c_int) -> Answer<[c_int; 2]> {
+    if flags & !(libc::O_CLOEXEC | libc::O_NONBLOCK) != 0 {
+        return Err(Refusal::Kernel);
     }
-    // SAFETY: the kernel wrote two numbers there.
-    let [read, write] = unsafe { fds.cast::<[c_int; 2]>().read() };
-    let kind = if flags & !(libc::O_CLOEXEC | libc::O_NONBLOCK) == 0 {
-        Kind::Ours
-    } else {
-        Kind::Foreign
-    };
-    fresh(read, kind);
-    fresh(write, kind);
-    status
+    let _inside = gate::enter();
+    let (reader, writer) = Builder::new()
+        .close_on_exec(flags & libc::O_CLOEXEC != 0)
+        .nonblocking(flags & libc::O_NONBLOCK != 0)
+        .build()?;
+    Ok([reader.into(), writer.into()].map(table::publish_end))
 }
 
 /// [open(2)](https://man7.org/linux/man-pages/man2/open.2.html). FIFOs get the lane.

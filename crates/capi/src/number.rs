@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use crate::border::{Answer, Refusal, answer, last_errno};
 use crate::make::fresh;
-use crate::slot::Kind;
+use crate::slot::{Claim, Kind};
 use crate::table;
 
 /// [close(2)](https://man7.org/linux/man-pages/man2/close.2.html). While another thread is in a call
@@ -15,6 +15,22 @@ pub extern "C" fn sp_close(fd: c_int) -> c_int {
         || table::close(fd),
         // SAFETY: what C asks for.
         || unsafe { libc::close(fd) },
+    )
+}
+
+/// Closes an end, and tells the other side (`sp_close_reason`) that its owner gave up. Other descriptors
+/// are just closed. `EBUSY` if another thread is asleep in a call on `fd`.
+#[unsafe(no_mangle)]
+pub extern "C" fn sp_cancel(fd: c_int) -> c_int {
+    answer(
+        || {
+            let claim = table::claim_for_change(fd)?.filter(Claim::has_end);
+            let claim = claim.ok_or(Refusal::Kernel)?;
+            claim.take().cancel();
+            claim.become_kind(Kind::Unknown);
+            Ok(0)
+        },
+        || sp_close(fd),
     )
 }
 

@@ -2,14 +2,13 @@
 
 use std::ffi::c_int;
 
-use rustix::event::PollFlags;
-use standpipe::end::End;
+use rustix::io::Errno;
+use standpipe::end::{Close, CloseReason, End};
 
 use crate::border::{Answer, Refusal, answer, check_address};
 use crate::table;
-use rustix::io::Errno;
 
-/// What is known about an end and its pipe. All counts are of bytes or events since the pipe was made.
+/// What is known about an end, and about its side of the pipe since its lane was made.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "named as its function, like stat")]
@@ -18,20 +17,68 @@ pub struct sp_stats {
     pub capacity_bytes: u64,
     /// How many of them are unread.
     pub unread_bytes: u64,
+    /// Bytes that its side moved through the lane.
+    pub lane_bytes: u64,
+    /// Bytes that this process moved through the kernel's pipe instead.
+    pub kernel_bytes: u64,
+    /// Turns at the lane that moved bytes.
+    pub operations: u64,
+    /// How often somebody of its side went to sleep.
+    pub sleeps: u64,
+    /// Sleepers of the other side that were woken.
+    pub wakeups_sent: u64,
+    /// Transfers that had nobody to wake.
+    pub wakeups_saved: u64,
+    /// How often the lane was taken over from somebody who was killed in it.
+    pub owner_deaths: u64,
 }
 
-/// The peers of an end are there.
+/// The other side is there.
 pub const SP_PEER_OPEN: c_int = 0;
-/// The last peer is gone; how it went is not known.
-pub const SP_PEER_GONE: c_int = 1;
+/// Its last process closed its end, or handed it on.
+pub const SP_PEER_CLOSED: c_int = 1;
+/// It said that it gave up (`sp_cancel`).
+pub const SP_PEER_CANCELLED: c_int = 2;
+/// It ended with the end open: killed, crashed, or without closing.
+pub const SP_PEER_DIED: c_int = 3;
+/// It is gone, and nobody of it who knows standpipe was met.
+pub const SP_PEER_UNKNOWN: c_int = 4;
 
-/// How the last peer of an end went.
+/// How the last process at the other side of an end left.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "named as its function, like stat")]
 pub struct sp_close_reason {
     /// One of `SP_PEER_...`.
     pub kind: c_int,
+    /// Which process, if it was met; else 0.
+    pub pid: c_int,
+    /// The signal that killed it, as far as its parent may know it; else 0.
+    pub signal: c_int,
+    /// Room for more.
+    pub reserved: c_int,
+    /// How many bytes those at the other side who know standpipe, and met somebody, wrote (seen by a
+    /// reader) or read (seen by a writer).
+    pub committed_bytes: u64,
+}
+
+impl From<Close> for sp_close_reason {
+    fn from(close: Close) -> Self {
+        let (kind, pid, signal) = match close.reason {
+            CloseReason::Open => (SP_PEER_OPEN, 0, None),
+            CloseReason::Closed { pid } => (SP_PEER_CLOSED, pid, None),
+            CloseReason::Cancelled { pid } => (SP_PEER_CANCELLED, pid, None),
+            CloseReason::Died { pid, signal } => (SP_PEER_DIED, pid, signal),
+            CloseReason::Unknown => (SP_PEER_UNKNOWN, 0, None),
+        };
+        Self {
+            kind,
+            pid: pid.cast_signed(),
+            signal: signal.unwrap_or(0),
+            reserved: 0,
+            committed_bytes: close.committed_bytes,
+        }
+    }
 }
 
 /// Tells about the end `fd`. `size` is that of the caller's struct: fields beyond what this library
@@ -42,9 +89,17 @@ pub unsafe extern "C" fn sp_stats(fd: c_int, stats: *mut sp_stats, size: usize) 
     answer(
         || {
             let found = ours(fd, |end| {
+                let stats = end.stats();
                 Ok(sp_stats {
                     capacity_bytes: end.capacity_bytes()? as u64,
                     unread_bytes: end.unread_bytes()? as u64,
+                    lane_bytes: stats.bytes,
+                    kernel_bytes: stats.kernel_bytes,
+                    operations: stats.operations,
+                    sleeps: stats.sleeps,
+                    wakeups_sent: stats.wakeups_sent,
+                    wakeups_saved: stats.wakeups_saved,
+                    owner_deaths: stats.owner_deaths,
                 })
             })?;
             // SAFETY: by the caller.
@@ -54,7 +109,7 @@ pub unsafe extern "C" fn sp_stats(fd: c_int, stats: *mut sp_stats, size: usize) 
     )
 }
 
-/// Tells how the last peer of the end `fd` went. `size` and errors as in [`sp_stats()`].
+/// Tells how the last process at the other side of the end `fd` left. `size` and errors as in [`sp_stats()`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sp_close_reason(
     fd: c_int,
@@ -63,13 +118,7 @@ pub unsafe extern "C" fn sp_close_reason(
 ) -> c_int {
     answer(
         || {
-            let found = ours(fd, |end| {
-                let events = end.events(PollFlags::empty())?;
-                let is_gone = events.intersects(PollFlags::HUP | PollFlags::ERR);
-                Ok(sp_close_reason {
-                    kind: if is_gone { SP_PEER_GONE } else { SP_PEER_OPEN },
-                })
-            })?;
+            let found = ours(fd, |end| Ok(end.close_reason()?.into()))?;
             // SAFETY: by the caller.
             unsafe { write_out(&found, reason, size) }
         },

@@ -217,6 +217,11 @@ thread_local! {
     static INNERMOST: Cell<*const Visit> = const { Cell::new(ptr::null()) };
 }
 
+/// Whether this thread is in a call that uses an end.
+pub fn is_inside() -> bool {
+    !INNERMOST.get().is_null()
+}
+
 /// A call's use of a slot. Stays where it is from [`Visit::enter`] on, and visits of one thread end
 /// in reverse order.
 pub struct Visit {

@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int};
 use libc::{FILE, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 
 use crate::border::answer;
-use crate::table;
+use crate::{gate, slot, table};
 
 /// To be called before this process starts a program other than by fork and the functions here, and
 /// before it ends without `exit`: what is queued in its lanes moves into the kernel's pipes. Returns
@@ -17,6 +17,7 @@ use crate::table;
 pub extern "C" fn sp_prepare_for_exec() -> c_int {
     answer(
         || {
+            let _inside = gate::enter();
             standpipe::end::prepare_for_exec()?;
             Ok(0)
         },
@@ -29,10 +30,13 @@ pub extern "C" fn at_exit() {
     sp_prepare_for_exec();
 }
 
-/// [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html)
+/// [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html). From a signal handler that interrupted
+/// a call of ours it leaves lanes as they are, as a kill does.
 #[unsafe(no_mangle)]
 pub extern "C" fn sp__exit(status: c_int) -> ! {
-    sp_prepare_for_exec();
+    if !gate::is_inside() && !slot::is_inside() {
+        sp_prepare_for_exec();
+    }
     // SAFETY: what C asks for.
     unsafe { libc::_exit(status) }
 }

@@ -1,7 +1,7 @@
 //! Descriptor number to end: an array, in chunks that come when they are first needed.
 
 use std::ffi::c_int;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -211,6 +211,20 @@ pub fn publish(fd: c_int, kind: Kind) {
         Kind::Unknown => adopt(fd, claim),
         kind => become_like(fd, claim, kind),
     }
+}
+
+/// A new end has the number that is returned.
+pub fn publish_end(end: End) -> c_int {
+    let fd = end.as_raw_fd();
+    match slot(fd).and_then(claim_fresh) {
+        Some(claim) => {
+            gate::watch_forks();
+            claim.put(end);
+        }
+        // Without a place in the table it is the kernel's.
+        None => drop(end.try_into_fd().map(IntoRawFd::into_raw_fd)),
+    }
+    fd
 }
 
 /// The kernel has given out the number `fd` to somebody else, or closed it.

@@ -48,7 +48,7 @@ macro_rules! programs {
 }
 
 /// Run by tests of their own.
-const UNPAIRED: [&str; 1] = ["asleep.c"];
+const UNPAIRED: [&str; 2] = ["asleep.c", "lane_over_exec.c"];
 
 programs! {
     parent_and_child: "parent_child.c",
@@ -62,5 +62,18 @@ programs! {
     bits_of_poll: "poll_bits.c",
     fcntl_ioctl_and_refusals: "control.c",
     descriptors_handed_on: "handed_on.c",
+    calls_in_signal_handlers: "self_pipe.c",
+    all_descriptors_closed: "close_all.c",
     cplusplus: "cxx.cpp",
+}
+
+/// Two processes that share no memory from the start meet, and use the lane.
+#[test]
+fn a_remapped_program_gets_the_lane_over_exec() {
+    let program = common::for_standpipe("lane_over_exec.c");
+    let output = common::run(&program);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {said}", output.status);
+    assert_eq!(said, "exec: 8388608 bytes, by the lane: most\n");
+    let _ = std::fs::remove_file(program);
 }
