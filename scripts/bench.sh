@@ -12,5 +12,8 @@ done
 for suite in pipe bw pipeflex small; do
     "$standpipe" bench "$suite" --cpus 1 "$@" --json "$results/$suite-cpus-1.json"
 done
+for suite in pipe bw small latency fifo create; do
+    "$standpipe" bench "$suite" --c-abi "$@" --json "$results/$suite-c-abi.json"
+done
 "$standpipe" bench report "$results"/*.json -o "$results/report.html"
 echo "$results/report.html"

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 #[command(after_help = "Examples:
   standpipe bench pipe --quick            a first impression in half a minute
   standpipe bench small --cpus 1          all processes on one processor
+  standpipe bench small --c-abi           the same calls as a C program makes them
   standpipe bench all --json results.json
   standpipe bench report results.json -o report.html")]
 pub struct BenchArgs {
@@ -60,6 +61,10 @@ pub(crate) struct Options {
     /// Confine all processes to N processors [default: those the scheduler likes]
     #[arg(long, value_name = "N")]
     pub cpus: Option<usize>,
+
+    /// Use ours through its C ABI (suites `pipe-c-abi` and so on)
+    #[arg(long)]
+    pub c_abi: bool,
 
     /// How often each rival runs [default: 7 with --quick, else 11; 31 for grep]
     ///

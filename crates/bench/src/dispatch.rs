@@ -8,6 +8,7 @@ use anyhow::Context;
 
 use crate::args::{BenchArgs, Command, Flex, Options, ReportArgs};
 use crate::clock::Stop;
+use crate::engine::Face;
 use crate::measure::{Effort, Round, measure, progress_bar};
 use crate::noise::Ticks;
 use crate::pressure::Pressure;
@@ -32,7 +33,7 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::List => list(),
         Command::Report(args) => render(&args)?,
-        Command::All(options) => bench(&suites::ALL.map(|(name, _)| name), &options, None)?,
+        Command::All(options) => bench(&all(options.face()), &options, None)?,
         Command::Pipe(args) => {
             let name = if args.memory_pressure {
                 "pipe-memory-pressure"
@@ -52,6 +53,14 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Command::Run(options) => bench(&["run"], &options, None)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The suites that can be run so.
+fn all(face: Face) -> Vec<&'static str> {
+    let names = suites::ALL.iter().map(|(name, _)| *name);
+    names
+        .filter(|name| face == Face::Rust || !suites::OF_PROGRAMS.contains(name))
+        .collect()
 }
 
 fn list() {
@@ -113,6 +122,10 @@ fn bench(names: &[&str], options: &Options, flex: Option<&Flex>) -> anyhow::Resu
 }
 
 fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<Vec<Record>> {
+    let face = options.face();
+    if face == Face::C && suites::OF_PROGRAMS.contains(&name) {
+        anyhow::bail!("--c-abi: the suite {name} runs programs, expected one that runs pipes");
+    }
     let session = Session {
         name,
         options,
@@ -121,19 +134,21 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
     let pace = options.pace();
     let standpipe = || std::env::current_exe().context("where is the standpipe program?");
     match name {
-        "pipe" => session.run(pipe::Plan::new(pace).rounds()),
+        "pipe" => session.run(pipe::Plan::new(pace, face).rounds()),
         "pipe-memory-pressure" => {
             let hurry = options.quick.then_some(QUICK_FILL);
             let _pressure = Pressure::half_of_memory(hurry)?;
-            session.run(pipe::Plan::new(pace).hurried().rounds())
+            session.run(pipe::Plan::new(pace, face).hurried().rounds())
         }
-        "bw" => session.run(bw::Plan::new(pace).rounds()),
-        "pipeflex" => session.run(flexed(pipeflex::Plan::new(pace), flex).rounds()),
+        "bw" => session.run(bw::Plan::new(pace, face).rounds()),
+        "pipeflex" => session.run(flexed(pipeflex::Plan::new(pace, face), flex).rounds()),
         "grep" => session.run(grep::Plan::new(GREP_BYTES, standpipe()?)?.rounds()),
-        "small" => session.run(small::Plan::new(pace).rounds()),
-        "latency" => session.run(latency::Plan::new(pace, processors::allowed()?.len()).rounds()),
-        "create" => session.run(create::Plan::new(pace)?.rounds()),
-        "fifo" => session.run(fifo::Plan::new(pace)?.rounds()),
+        "small" => session.run(small::Plan::new(pace, face).rounds()),
+        "latency" => {
+            session.run(latency::Plan::new(pace, face, processors::allowed()?.len()).rounds())
+        }
+        "create" => session.run(create::Plan::new(pace, face)?.rounds()),
+        "fifo" => session.run(fifo::Plan::new(pace, face)?.rounds()),
         "stage" => session.run(stage::Plan::new(pace, standpipe()?, stage::installed()?)?.rounds()),
         "run" => session.run(run::Plan::new(run::Sizes::new(pace), standpipe()?)?.rounds()),
         _ => anyhow::bail!("no suite {name:?}"),
@@ -185,7 +200,12 @@ impl Session<'_> {
         let progress = progress_bar();
         let records = measure(self.name, rounds, effort, &progress);
         progress.finish_and_clear();
+        let face = match self.options.face() {
+            Face::Rust => "",
+            Face::C => suites::C_ABI,
+        };
         let filed = |record| Record {
+            suite: format!("{}{face}", self.name),
             cpus: self.options.cpus,
             ..record
         };
@@ -194,6 +214,10 @@ impl Session<'_> {
 }
 
 impl Options {
+    fn face(&self) -> Face {
+        if self.c_abi { Face::C } else { Face::Rust }
+    }
+
     fn pace(&self) -> Pace {
         if self.quick { Pace::Quick } else { Pace::Full }
     }

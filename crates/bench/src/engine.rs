@@ -11,7 +11,10 @@ use standpipe::end::End;
 use standpipe::fifo;
 use standpipe::pipe::{self, Wake};
 
+use self::c_abi::Descriptor;
 use crate::record::Engine;
+
+mod c_abi;
 
 /// Which pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +23,48 @@ pub enum Kind {
     Kernel,
     /// Ours, with its peers woken so.
     Standpipe(Wake),
+    /// Ours through the C ABI, where nobody says how peers are woken.
+    StandpipeC,
+}
+
+/// From where ours is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Face {
+    /// From Rust.
+    Rust,
+    /// From C.
+    C,
+}
+
+impl Face {
+    /// The rivals of a benchmark that does not vary the wake-ups, in the order they are run.
+    #[must_use]
+    pub const fn rivals(self) -> [Kind; 2] {
+        let ours = match self {
+            Self::Rust => Kind::Standpipe(Wake::PerSegment),
+            Self::C => Kind::StandpipeC,
+        };
+        [Kind::Kernel, ours]
+    }
+
+    /// Ours with its peers woken so, if that can be asked for.
+    #[must_use]
+    pub fn ours(self, wake: Wake) -> Option<Kind> {
+        match self {
+            Self::Rust => Some(Kind::Standpipe(wake)),
+            Self::C => (wake == Wake::PerSegment).then_some(Kind::StandpipeC),
+        }
+    }
 }
 
 impl Kind {
-    /// The rivals of a benchmark that does not vary the wake-ups, in the order they are run.
-    pub const RIVALS: [Self; 2] = [Self::Kernel, Self::Standpipe(Wake::PerSegment)];
-
     /// The engine under which results are filed.
     #[must_use]
     pub const fn engine(self) -> Engine {
         match self {
             Self::Kernel => Engine::Kernel,
             Self::Standpipe(_) => Engine::Standpipe,
+            Self::StandpipeC => Engine::StandpipeC,
         }
     }
 
@@ -49,6 +82,13 @@ impl Kind {
                     .wake(wake);
                 let (reader, writer) = builder.build().context("cannot make a standpipe")?;
                 (Source::Standpipe(reader), Sink::Standpipe(writer))
+            }
+            Self::StandpipeC => {
+                let (reader, writer) = c_abi_pipe()?;
+                reader
+                    .set_capacity_bytes(capacity_bytes)
+                    .context("cannot set the capacity of a standpipe")?;
+                (Source::C(reader), Sink::C(writer))
             }
         };
         let given = source.capacity_bytes()?;
@@ -72,6 +112,10 @@ impl Kind {
                 let (reader, writer) = pipe::pipe().context("cannot make a standpipe")?;
                 Ok((Source::Standpipe(reader), Sink::Standpipe(writer)))
             }
+            Self::StandpipeC => {
+                let (reader, writer) = c_abi_pipe()?;
+                Ok((Source::C(reader), Sink::C(writer)))
+            }
         }
     }
 }
@@ -86,6 +130,7 @@ impl Kind {
         match self {
             Self::Kernel => File::open(path).map(|file| Source::Kernel(file.into())),
             Self::Standpipe(_) => fifo::open_read(path).map(Source::Fifo),
+            Self::StandpipeC => Descriptor::open(path, libc::O_RDONLY).map(Source::C),
         }
     }
 
@@ -100,6 +145,7 @@ impl Kind {
                 Ok(Sink::Kernel(file.into()))
             }
             Self::Standpipe(_) => fifo::open_write(path).map(Sink::Fifo),
+            Self::StandpipeC => Descriptor::open(path, libc::O_WRONLY).map(Sink::C),
         }
     }
 
@@ -117,6 +163,9 @@ impl Kind {
             Self::Standpipe(_) => {
                 Source::Fifo(fifo::Options::new().nonblocking(true).open_read(path)?)
             }
+            Self::StandpipeC => {
+                Source::C(Descriptor::open(path, libc::O_RDONLY | libc::O_NONBLOCK)?)
+            }
         };
         Ok((source, self.open_sink(path)?))
     }
@@ -133,6 +182,10 @@ fn kernel_pipe(capacity_bytes: Option<usize>) -> anyhow::Result<(Source, Sink)> 
     Ok((Source::Kernel(reader), Sink::Kernel(writer)))
 }
 
+fn c_abi_pipe() -> anyhow::Result<(Descriptor, Descriptor)> {
+    Descriptor::pipe().context("cannot make a standpipe through the C ABI")
+}
+
 /// The end to read from.
 #[derive(Debug)]
 pub enum Source {
@@ -142,6 +195,8 @@ pub enum Source {
     Standpipe(pipe::ReadEnd),
     /// Of a FIFO, opened by us.
     Fifo(End),
+    /// Of either, by the C ABI.
+    C(Descriptor),
 }
 
 /// The end to write to.
@@ -153,6 +208,8 @@ pub enum Sink {
     Standpipe(pipe::WriteEnd),
     /// Of a FIFO, opened by us.
     Fifo(End),
+    /// Of either, by the C ABI.
+    C(Descriptor),
 }
 
 impl Source {
@@ -165,6 +222,7 @@ impl Source {
             Self::Kernel(fd) => Ok(rustix::pipe::fcntl_getpipe_size(fd)?),
             Self::Standpipe(end) => Ok(end.capacity_bytes()),
             Self::Fifo(end) => end.capacity_bytes(),
+            Self::C(descriptor) => descriptor.capacity_bytes(),
         }
     }
 
@@ -191,6 +249,7 @@ impl io::Read for Source {
             Self::Kernel(fd) => Ok(rustix::io::read(&*fd, buf)?),
             Self::Standpipe(end) => end.read(buf),
             Self::Fifo(end) => (&*end).read(buf),
+            Self::C(descriptor) => descriptor.read(buf),
         }
     }
 }
@@ -202,6 +261,7 @@ impl Write for Sink {
             Self::Kernel(fd) => Ok(rustix::io::write(&*fd, buf)?),
             Self::Standpipe(end) => end.write(buf),
             Self::Fifo(end) => (&*end).write(buf),
+            Self::C(descriptor) => descriptor.write(buf),
         }
     }
 
@@ -218,7 +278,7 @@ mod tests {
 
     #[test]
     fn each_kind_makes_pipes_of_the_asked_capacity_that_carry_bytes() {
-        for kind in Kind::RIVALS {
+        for kind in [Face::Rust, Face::C].map(Face::rivals).concat() {
             for capacity in [4096, 65536, 1 << 20] {
                 let (mut source, mut sink) = kind.pipe(capacity).unwrap();
                 assert_eq!(source.capacity_bytes().unwrap(), capacity, "{kind:?}");

@@ -15,6 +15,9 @@ pub enum Engine {
     Kernel,
     /// Ours.
     Standpipe,
+    /// Ours, through its C ABI.
+    #[serde(rename = "standpipe-c")]
+    StandpipeC,
     /// The plain shell, `sh -c`.
     Shell,
     /// `pv` in the middle of a pipeline.
@@ -23,11 +26,20 @@ pub enum Engine {
     Mbuffer,
 }
 
+impl Engine {
+    /// Whether it is standpipe.
+    #[must_use]
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Standpipe | Self::StandpipeC)
+    }
+}
+
 impl fmt::Display for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Kernel => "kernel",
             Self::Standpipe => "standpipe",
+            Self::StandpipeC => "standpipe-c",
             Self::Shell => "shell",
             Self::Pv => "pv",
             Self::Mbuffer => "mbuffer",
@@ -181,6 +193,7 @@ mod tests {
         for engine in [
             Engine::Kernel,
             Engine::Standpipe,
+            Engine::StandpipeC,
             Engine::Shell,
             Engine::Pv,
             Engine::Mbuffer,

@@ -31,9 +31,9 @@ pub fn pairs(records: &[Record]) -> Vec<Pair<'_>> {
     let rival = |ours: &Record| {
         records
             .iter()
-            .find(|r| r.engine != Engine::Standpipe && same(r, ours))
+            .find(|r| !r.engine.is_ours() && same(r, ours))
     };
-    let ours = records.iter().filter(|r| r.engine == Engine::Standpipe);
+    let ours = records.iter().filter(|r| r.engine.is_ours());
     ours.filter_map(|ours| {
         Some(Pair {
             rival: rival(ours)?,
@@ -67,6 +67,10 @@ pub fn means(pairs: &[Pair<'_>]) -> Vec<(Metric, f64)> {
 pub fn render(records: &[Record]) -> String {
     let pairs = pairs(records);
     let rival = rival_of_all(&pairs);
+    let ours = pairs
+        .first()
+        .map_or(Engine::Standpipe, |pair| pair.ours.engine)
+        .to_string();
     let mut table = Table::new();
     let line = LineStyle::none().fill('─').junction('─');
     table.load_style(TableStyle::new().header_separator(line).bottom_border(line));
@@ -76,7 +80,7 @@ pub fn render(records: &[Record]) -> String {
             "metric",
             &rival,
             "(min..max)",
-            "standpipe",
+            &ours,
             "(min..max)",
             "ratio",
         ]

@@ -12,12 +12,14 @@ use indicatif::ProgressBar;
 use libtest_mimic::{Arguments, Failed, Trial};
 use standpipe_bench::clock::Stop;
 use standpipe_bench::compute::Speed;
-use standpipe_bench::engine::Kind;
+use standpipe_bench::engine::{Face, Kind};
 use standpipe_bench::family::Family;
 use standpipe_bench::measure::{Effort, Round, measure};
 use standpipe_bench::pressure::Pressure;
 use standpipe_bench::record::{Engine, Metric, Record};
-use standpipe_bench::suites::{bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage};
+use standpipe_bench::suites::{
+    Pace, bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage,
+};
 
 type Test = fn() -> anyhow::Result<()>;
 
@@ -28,7 +30,7 @@ fn main() {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests: [(&str, Test); 16] = [
+    let tests: [(&str, Test); 17] = [
         ("pipe", pipe_suite),
         ("bw", bw_suite),
         ("pipeflex", pipeflex_suite),
@@ -37,6 +39,7 @@ fn main() {
         ("create", create_suite),
         ("grep", grep_suite),
         ("fifo", fifo_suite),
+        ("suites_through_the_c_abi", c_abi_suites),
         ("stage", stage_suite),
         ("stage_that_damages_its_bytes", damaged_stage),
         ("run", run_suite),
@@ -100,6 +103,7 @@ fn expect(
 fn pipe_suite() -> anyhow::Result<()> {
     let plan = pipe::Plan {
         cells: vec![(1, 1), (2, 5)],
+        face: Face::Rust,
         block_bytes: 64 << 10,
         capacity_bytes: 1 << 20,
         stop: BRIEF,
@@ -117,6 +121,7 @@ fn bw_suite() -> anyhow::Result<()> {
     let plan = bw::Plan {
         transfers_kib: vec![6],
         pipes_kib: vec![4, 8],
+        face: Face::Rust,
         stop: Stop {
             time: Duration::ZERO,
             bytes: 100_000,
@@ -140,6 +145,7 @@ fn pipeflex_suite() -> anyhow::Result<()> {
     let plan = pipeflex::Plan {
         transfers_kib: vec![2],
         pipes_kib: vec![8],
+        face: Face::Rust,
         children: 4,
         compute_us: 5,
         stop: BRIEF,
@@ -157,6 +163,7 @@ fn pipeflex_suite() -> anyhow::Result<()> {
 fn small_suite() -> anyhow::Result<()> {
     let plan = small::Plan {
         sizes_bytes: vec![16, 64, 512, 4096],
+        face: Face::Rust,
         stop: BRIEF,
     };
     let cases = ["16", "64", "512", "4096"];
@@ -171,6 +178,7 @@ fn small_suite() -> anyhow::Result<()> {
 fn latency_suite() -> anyhow::Result<()> {
     let plan = latency::Plan {
         free: true,
+        face: Face::Rust,
         stop: BRIEF,
     };
     let metrics = [Metric::P50Ns, Metric::P99Ns];
@@ -183,7 +191,7 @@ fn latency_suite() -> anyhow::Result<()> {
 }
 
 fn create_suite() -> anyhow::Result<()> {
-    let plan = create::Plan::of(BRIEF, 500)?;
+    let plan = create::Plan::of(Face::Rust, BRIEF, 500)?;
     let records = once(plan.rounds())?;
     let (memories, times): (Vec<_>, Vec<_>) = records
         .into_iter()
@@ -246,7 +254,7 @@ fn run_suite() -> anyhow::Result<()> {
 }
 
 fn fifo_suite() -> anyhow::Result<()> {
-    let plan = fifo::Plan::of(2, BRIEF)?;
+    let plan = fifo::Plan::of(Face::Rust, 2, BRIEF)?;
     let records = once(plan.rounds())?;
     let (openings, streams): (Vec<_>, Vec<_>) = records
         .into_iter()
@@ -270,6 +278,66 @@ fn fifo_suite() -> anyhow::Result<()> {
         &cases,
         &[Metric::MbPerS, Metric::AvgNs],
     )
+}
+
+/// Every suite that runs pipes itself.
+fn c_abi_suites() -> anyhow::Result<()> {
+    let face = Face::C;
+    let pipe = pipe::Plan {
+        cells: vec![(2, 5)],
+        stop: BRIEF,
+        ..pipe::Plan::new(Pace::Quick, face)
+    };
+    let bw = bw::Plan {
+        transfers_kib: vec![6],
+        pipes_kib: vec![4, 8],
+        stop: BRIEF,
+        ..bw::Plan::new(Pace::Quick, face)
+    };
+    let pipeflex = pipeflex::Plan {
+        transfers_kib: vec![2],
+        pipes_kib: vec![8],
+        stop: BRIEF,
+        ..pipeflex::Plan::new(Pace::Quick, face)
+    };
+    let small = small::Plan {
+        stop: BRIEF,
+        ..small::Plan::new(Pace::Quick, face)
+    };
+    let latency = latency::Plan {
+        stop: BRIEF,
+        ..latency::Plan::new(Pace::Quick, face, 2)
+    };
+    let create = create::Plan::of(face, BRIEF, 500)?;
+    let fifo = fifo::Plan::of(face, 2, BRIEF)?;
+    for (name, rounds) in [
+        ("pipe", pipe.rounds()),
+        ("bw", bw.rounds()),
+        ("pipeflex", pipeflex.rounds()),
+        ("small", small.rounds()),
+        ("latency", latency.rounds()),
+        ("create", create.rounds()),
+        ("fifo", fifo.rounds()),
+    ] {
+        let records = once(rounds).with_context(|| name)?;
+        let pairs = standpipe_bench::table::pairs(&records);
+        ensure!(
+            !pairs.is_empty() && records.len() == 2 * pairs.len(),
+            "{name}: {records:?}"
+        );
+        for pair in pairs {
+            let engines = (pair.rival.engine, pair.ours.engine);
+            ensure!(
+                engines == (Engine::Kernel, Engine::StandpipeC),
+                "{name}: {pair:?}"
+            );
+            ensure!(
+                pair.ratio().is_finite() && pair.ratio() > 0.0,
+                "{name}: {pair:?}"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn stage_plan(dir: &Path, ours: &str) -> anyhow::Result<stage::Plan> {

@@ -267,7 +267,8 @@ fn an_unwanted_reservoir_does_not_wait_for_its_input() {
 
 #[test]
 fn descriptors_that_somebody_made_non_blocking_lose_nothing() {
-    let bytes = numbered_bytes(MUCH);
+    // more than what is copied before anything is spliced
+    let bytes = numbered_bytes(4 * MUCH);
     for arguments in [&["cat"][..], &["buffer"], &["buffer", "-m", "64K"]] {
         let (to_stdin, mut feed) = pair();
         let (mut drain, from_stdout) = pair();
@@ -311,12 +312,13 @@ fn what_would_feed_on_itself_is_refused() {
         &["buffer"],
         &["buffer", "file", "-m", "1M"],
     ] {
-        let mut command = standpipe();
-        command
-            .args(arguments)
-            .current_dir(folder.path())
-            .stdout(append());
+        // one that does feed on itself is not to fill the disk
+        let script = "ulimit -f 100; exec \"$0\" \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_standpipe")]);
+        command.args(arguments).current_dir(folder.path());
         command.stdin(fs::File::open(&file).expect("opened"));
+        command.stdout(append());
         let output = command.output().expect("starts");
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(

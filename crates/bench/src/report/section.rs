@@ -32,12 +32,13 @@ pub fn sections(records: &[Record]) -> Vec<Section> {
         }
     }
     let rank = |suite: &str| {
+        let suite = suites::without_face(suite);
         suites::ALL
             .iter()
             .position(|(name, _)| *name == suite)
             .unwrap_or(suites::ALL.len())
     };
-    sections.sort_by_key(|section| (rank(&section.suite), section.cpus));
+    sections.sort_by_key(|s| (rank(&s.suite), s.suite.len(), s.cpus));
     sections
 }
 
@@ -52,6 +53,14 @@ impl Section {
             None => "",
             Some(1) => "on one processor",
             Some(_) => "on some processors",
+        }
+    }
+
+    fn face(&self) -> &'static str {
+        if self.suite.ends_with(suites::C_ABI) {
+            "; ours through the C ABI"
+        } else {
+            ""
         }
     }
 
@@ -84,10 +93,12 @@ impl Section {
 
     /// Its part of the page.
     pub fn render(&self) -> Markup {
-        let description = suites::ALL.iter().find(|(name, _)| *name == self.suite);
+        let description = suites::ALL
+            .iter()
+            .find(|(name, _)| *name == suites::without_face(&self.suite));
         html! {
             h2 id=(self.anchor()) { (self.suite) " " small { (self.processors()) } }
-            @if let Some((_, text)) = description { p { (text) "." } }
+            @if let Some((_, text)) = description { p { (text) (self.face()) "." } }
             @match grid::render(&self.suite, self.cpus, &self.records) {
                 Some(grid) => (grid),
                 None => {
@@ -121,7 +132,7 @@ impl Section {
         let mut plots = Vec::new();
         for metric in self.metrics() {
             let series = |&engine: &Engine| {
-                let colour = if engine == Engine::Standpipe {
+                let colour = if engine.is_ours() {
                     plot::OURS
                 } else {
                     plot::THEIRS

@@ -11,7 +11,7 @@ use standpipe::pipe::Wake;
 
 use super::Pace;
 use crate::clock::Stop;
-use crate::engine::Kind;
+use crate::engine::{Face, Kind};
 use crate::measure::{Contender, Round};
 use crate::record::Metric;
 use crate::stream::Stream;
@@ -26,6 +26,8 @@ pub struct Plan {
     pub transfers_kib: Vec<usize>,
     /// Sizes of the pipe.
     pub pipes_kib: Vec<usize>,
+    /// From where ours is used.
+    pub face: Face,
     /// When a run ends.
     pub stop: Stop,
 }
@@ -33,7 +35,7 @@ pub struct Plan {
 impl Plan {
     /// The published grid at the given pace.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: Pace, face: Face) -> Self {
         let time = Duration::from_millis(match pace {
             Pace::Quick => 30,
             Pace::Full => 200,
@@ -41,6 +43,7 @@ impl Plan {
         Self {
             transfers_kib: vec![2, 4, 6, 8, 12, 16, 24, 32],
             pipes_kib: vec![4, 8, 16, 32],
+            face,
             stop: Stop {
                 time,
                 bytes: 10_000_000,
@@ -54,6 +57,7 @@ impl Plan {
         cells(
             &self.transfers_kib,
             &self.pipes_kib,
+            self.face,
             |kind, transfer_bytes, pipe_bytes| {
                 let stream = Stream {
                     kind,
@@ -75,6 +79,7 @@ impl Plan {
 pub fn cells<'a>(
     transfers_kib: &[usize],
     pipes_kib: &[usize],
+    face: Face,
     run: impl Fn(Kind, usize, usize) -> anyhow::Result<f64> + Copy + 'a,
 ) -> Vec<Round<'a>> {
     let pipes = |&transfer_kib: &usize| pipes_kib.iter().map(move |&pipe| (transfer_kib, pipe));
@@ -91,9 +96,11 @@ pub fn cells<'a>(
                 run: Box::new(once),
             }
         };
-        let both = VARIANTS.map(|(name, _)| case(name)).to_vec();
-        let ours = VARIANTS.map(|(name, wake)| rival(Kind::Standpipe(wake), vec![case(name)]));
-        std::iter::once(rival(Kind::Kernel, both))
+        let ours = VARIANTS.map(|(name, wake)| Some((case(name), face.ours(wake)?)));
+        let ours = ours.into_iter().flatten().collect::<Vec<_>>();
+        let all = ours.iter().map(|(case, _)| case.clone()).collect();
+        let ours = ours.into_iter().map(|(case, kind)| rival(kind, vec![case]));
+        std::iter::once(rival(Kind::Kernel, all))
             .chain(ours)
             .collect()
     };

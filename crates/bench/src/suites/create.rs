@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::Pace;
 use crate::clock::{Stop, now_ns};
-use crate::engine::{Kind, Sink, Source};
+use crate::engine::{Face, Kind, Sink, Source};
 use crate::family::{Family, Numbers};
 use crate::measure::{Contender, Round, Sample};
 use crate::memory::{Memory, raise_descriptors};
@@ -43,6 +43,8 @@ const OTHER_DESCRIPTORS: u64 = 64;
 #[derive(Debug)]
 pub struct Plan {
     dir: TempDir,
+    /// From where ours is used.
+    pub face: Face,
     /// When a run ends.
     pub stop: Stop,
     /// How many pipes are open when the memory is looked at.
@@ -54,21 +56,26 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Plan::of`].
-    pub fn new(pace: Pace) -> anyhow::Result<Self> {
+    pub fn new(pace: Pace, face: Face) -> anyhow::Result<Self> {
         let time = Duration::from_millis(match pace {
             Pace::Quick => 300,
             Pace::Full => 1000,
         });
-        Self::of(Stop::after(time), 10_000)
+        Self::of(face, Stop::after(time), 10_000)
     }
 
     /// All cases.
     ///
     /// # Errors
     /// When there is no temporary directory.
-    pub fn of(stop: Stop, open: u64) -> anyhow::Result<Self> {
+    pub fn of(face: Face, stop: Stop, open: u64) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("cannot make a temporary directory (TMPDIR)")?;
-        Ok(Self { dir, stop, open })
+        Ok(Self {
+            dir,
+            face,
+            stop,
+            open,
+        })
     }
 
     /// One round a case.
@@ -78,12 +85,12 @@ impl Plan {
             let rival = |kind: Kind| {
                 Contender::new(kind.engine(), case, move || self.run(kind, made, bytes))
             };
-            Kind::RIVALS.map(rival).into()
+            self.face.rivals().map(rival).into()
         };
         let memory = |(case, part): (&'static str, Part)| -> Round<'_> {
             let rival =
                 |kind: Kind| Contender::new(kind.engine(), case, move || self.memory(kind, part));
-            Kind::RIVALS.map(rival).into()
+            self.face.rivals().map(rival).into()
         };
         let memories = [("memory", Part::Both), ("memory-kernel", Part::Kernel)];
         CASES

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::Pace;
 use crate::clock::{Stop, now_ns};
-use crate::engine::{Kind, Sink, Source};
+use crate::engine::{Face, Kind, Sink, Source};
 use crate::family::{Family, Numbers};
 use crate::measure::{Contender, Round, Sample};
 use crate::record::Metric;
@@ -47,6 +47,8 @@ const OPENINGS: [(&str, usize); 2] = [("open-close", 0), ("open-1kib", 1024)];
 #[derive(Debug)]
 pub struct Plan {
     dir: TempDir,
+    /// From where ours is used.
+    pub face: Face,
     /// How many FIFOs a cold run goes through.
     pub openings: usize,
     /// When another run ends.
@@ -58,10 +60,10 @@ impl Plan {
     ///
     /// # Errors
     /// When there is no temporary directory.
-    pub fn new(pace: Pace) -> anyhow::Result<Self> {
+    pub fn new(pace: Pace, face: Face) -> anyhow::Result<Self> {
         match pace {
-            Pace::Quick => Self::of(10, Stop::after(Duration::from_millis(250))),
-            Pace::Full => Self::of(30, Stop::after(Duration::from_millis(1000))),
+            Pace::Quick => Self::of(face, 10, Stop::after(Duration::from_millis(250))),
+            Pace::Full => Self::of(face, 30, Stop::after(Duration::from_millis(1000))),
         }
     }
 
@@ -69,10 +71,11 @@ impl Plan {
     ///
     /// # Errors
     /// When there is no temporary directory.
-    pub fn of(openings: usize, stop: Stop) -> anyhow::Result<Self> {
+    pub fn of(face: Face, openings: usize, stop: Stop) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir().context("cannot make a temporary directory (TMPDIR)")?;
         Ok(Self {
             dir,
+            face,
             openings,
             stop,
         })
@@ -81,13 +84,19 @@ impl Plan {
     /// Two rounds a size, and one for each kind of opening.
     #[must_use]
     pub fn rounds(&self) -> Vec<Round<'_>> {
-        let warm =
-            SIZES.map(|(case, bytes)| rivals(case.into(), move |kind| self.repeated(kind, bytes)));
-        let cold = SIZES.map(|(case, bytes)| {
-            rivals(format!("cold-{case}"), move |kind| self.cold(kind, bytes))
+        let warm = SIZES.map(|(case, bytes)| {
+            rivals(self.face, case.into(), move |kind| {
+                self.repeated(kind, bytes)
+            })
         });
-        let openings =
-            OPENINGS.map(|(case, bytes)| rivals(case.into(), move |kind| self.opened(kind, bytes)));
+        let cold = SIZES.map(|(case, bytes)| {
+            rivals(self.face, format!("cold-{case}"), move |kind| {
+                self.cold(kind, bytes)
+            })
+        });
+        let openings = OPENINGS.map(|(case, bytes)| {
+            rivals(self.face, case.into(), move |kind| self.opened(kind, bytes))
+        });
         warm.into_iter().chain(cold).chain(openings).collect()
     }
 
@@ -174,9 +183,13 @@ impl Plan {
 }
 
 /// A round of both engines.
-fn rivals<'a>(case: String, run: impl Fn(Kind) -> anyhow::Result<Sample> + Copy + 'a) -> Round<'a> {
+fn rivals<'a>(
+    face: Face,
+    case: String,
+    run: impl Fn(Kind) -> anyhow::Result<Sample> + Copy + 'a,
+) -> Round<'a> {
     let rival = |kind: Kind| Contender::new(kind.engine(), case.clone(), move || run(kind));
-    Kind::RIVALS.map(rival).into()
+    face.rivals().map(rival).into()
 }
 
 fn figures(bytes: usize, chunks: u64, elapsed_ns: u64) -> Sample {

@@ -7,7 +7,7 @@ use anyhow::ensure;
 
 use super::Pace;
 use crate::clock::{Stop, now_ns};
-use crate::engine::{Kind, Sink, Source};
+use crate::engine::{Face, Kind, Sink, Source};
 use crate::family::{Family, Numbers};
 use crate::measure::{Contender, Round, Sample};
 use crate::processors;
@@ -52,6 +52,8 @@ impl Place {
 pub struct Plan {
     /// The cases of two processors too.
     pub free: bool,
+    /// From where ours is used.
+    pub face: Face,
     /// When a run ends.
     pub stop: Stop,
 }
@@ -59,13 +61,14 @@ pub struct Plan {
 impl Plan {
     /// All cases at the given pace; only the shared one where there is one processor.
     #[must_use]
-    pub fn new(pace: Pace, processors: usize) -> Self {
+    pub fn new(pace: Pace, face: Face, processors: usize) -> Self {
         let time = Duration::from_millis(match pace {
             Pace::Quick => 500,
             Pace::Full => 1000,
         });
         Self {
             free: processors > 1,
+            face,
             stop: Stop::after(time),
         }
     }
@@ -76,7 +79,7 @@ impl Plan {
         let round = |(case, place): (&'static str, Place)| {
             let rival =
                 |kind: Kind| Contender::new(kind.engine(), case, move || self.run(kind, place));
-            Kind::RIVALS.map(rival).into()
+            self.face.rivals().map(rival).into()
         };
         Place::ALL
             .into_iter()

@@ -23,6 +23,18 @@ pub enum Pace {
     Full,
 }
 
+/// Suites of whole programs, which do not care from where the library is used.
+pub const OF_PROGRAMS: [&str; 3] = ["grep", "stage", "run"];
+
+/// What the name of a suite ends with where ours was used through the C ABI.
+pub const C_ABI: &str = "-c-abi";
+
+/// The name of the suite, from whichever face ours was used.
+#[must_use]
+pub fn without_face(name: &str) -> &str {
+    name.strip_suffix(C_ABI).unwrap_or(name)
+}
+
 /// Name and description of each suite, in the order in which they are listed and reported.
 pub const ALL: [(&str, &str); 11] = [
     (

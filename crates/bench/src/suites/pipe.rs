@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Pace;
 use crate::clock::Stop;
-use crate::engine::Kind;
+use crate::engine::{Face, Kind};
 use crate::measure::{Contender, Round, Sample};
 use crate::record::Metric;
 use crate::stats::latencies;
@@ -19,6 +19,8 @@ pub struct Plan {
     pub block_bytes: usize,
     /// How much the pipe holds.
     pub capacity_bytes: usize,
+    /// From where ours is used.
+    pub face: Face,
     /// When a run ends.
     pub stop: Stop,
 }
@@ -26,7 +28,7 @@ pub struct Plan {
 impl Plan {
     /// The published grid at the given pace.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: Pace, face: Face) -> Self {
         let cells = [1, 2, 5]
             .into_iter()
             .flat_map(|w| [1, 5, 10].map(|r| (w, r)))
@@ -39,6 +41,7 @@ impl Plan {
             cells,
             block_bytes: 64 << 10,
             capacity_bytes: 1 << 20,
+            face,
             stop: Stop::after(time),
         }
     }
@@ -63,7 +66,7 @@ impl Plan {
                     self.run(kind, writers, readers)
                 })
             };
-            Kind::RIVALS.map(rival).into()
+            self.face.rivals().map(rival).into()
         };
         self.cells.iter().map(cell).collect()
     }

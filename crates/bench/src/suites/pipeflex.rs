@@ -14,7 +14,7 @@ use anyhow::ensure;
 use super::{Pace, bw};
 use crate::clock::{Stop, now_ns};
 use crate::compute::Speed;
-use crate::engine::{Kind, Sink, Source};
+use crate::engine::{Face, Kind, Sink, Source};
 use crate::family::{Family, Numbers};
 use crate::measure::Round;
 use crate::verify::{Block, Checker};
@@ -26,6 +26,8 @@ pub struct Plan {
     pub transfers_kib: Vec<usize>,
     /// Sizes of the pipe.
     pub pipes_kib: Vec<usize>,
+    /// From where ours is used.
+    pub face: Face,
     /// Processes, two to a pipe.
     pub children: usize,
     /// Computation after a transfer, on average.
@@ -40,8 +42,8 @@ impl Plan {
     /// The published grid at the given pace: one pair, 50 microseconds of computation. (The
     /// published figures do not say which they are of.)
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
-        let bw = bw::Plan::new(pace);
+    pub fn new(pace: Pace, face: Face) -> Self {
+        let bw = bw::Plan::new(pace, face);
         let time = Duration::from_millis(match pace {
             Pace::Quick => 60,
             Pace::Full => 250,
@@ -49,6 +51,7 @@ impl Plan {
         Self {
             transfers_kib: bw.transfers_kib,
             pipes_kib: bw.pipes_kib,
+            face,
             children: 2,
             compute_us: 50,
             stop: Stop::after(time),
@@ -62,6 +65,7 @@ impl Plan {
         bw::cells(
             &self.transfers_kib,
             &self.pipes_kib,
+            self.face,
             |kind, transfer_bytes, pipe_bytes| self.run(kind, transfer_bytes, pipe_bytes),
         )
     }
@@ -146,7 +150,7 @@ mod tests {
     fn a_reader_of_damaged_bytes_fails() {
         let plan = Plan {
             compute_us: 0,
-            ..Plan::new(Pace::Quick)
+            ..Plan::new(Pace::Quick, Face::Rust)
         };
         let receive = |bytes: &[u8]| {
             let (source, mut sink) = Kind::Kernel.pipe(1 << 16).unwrap();

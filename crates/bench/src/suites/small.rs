@@ -10,7 +10,7 @@ use anyhow::{bail, ensure};
 
 use super::Pace;
 use crate::clock::{Stop, now_ns};
-use crate::engine::{Kind, Sink, Source};
+use crate::engine::{Face, Kind, Sink, Source};
 use crate::family::{Family, Numbers};
 use crate::measure::{Contender, Round, Sample};
 use crate::record::Metric;
@@ -26,6 +26,8 @@ const NUMBER_BYTES: usize = size_of::<u64>();
 pub struct Plan {
     /// Sizes of a message, at least 16.
     pub sizes_bytes: Vec<usize>,
+    /// From where ours is used.
+    pub face: Face,
     /// When a run ends.
     pub stop: Stop,
 }
@@ -33,13 +35,14 @@ pub struct Plan {
 impl Plan {
     /// All sizes at the given pace.
     #[must_use]
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: Pace, face: Face) -> Self {
         let time = Duration::from_millis(match pace {
             Pace::Quick => 300,
             Pace::Full => 1000,
         });
         Self {
             sizes_bytes: vec![16, 64, 512, 4096],
+            face,
             stop: Stop::after(time),
         }
     }
@@ -53,7 +56,7 @@ impl Plan {
                     self.run(kind, bytes)
                 })
             };
-            Kind::RIVALS.map(rival).into()
+            self.face.rivals().map(rival).into()
         };
         self.sizes_bytes.iter().map(size).collect()
     }

@@ -8,7 +8,6 @@ use crate::stream::{Output, Trouble};
 pub struct Outputs {
     live: Vec<Output>,
     failed: usize,
-    closed: usize,
 }
 
 impl Outputs {
@@ -18,11 +17,7 @@ impl Outputs {
             .iter()
             .map(|path| Output::open(path, append))
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            live,
-            failed: 0,
-            closed: 0,
-        })
+        Ok(Self { live, failed: 0 })
     }
 
     /// The first one, when nothing has failed yet.
@@ -35,10 +30,7 @@ impl Outputs {
     pub fn write_all(&mut self, bytes: &[u8], complain: impl Fn(&Trouble)) {
         self.live.retain(|output| match output.write_all(bytes) {
             Ok(()) => true,
-            Err(trouble) if trouble.is_closed_pipe() => {
-                self.closed += 1;
-                false
-            }
+            Err(trouble) if trouble.is_closed_pipe() => false,
             Err(trouble) => {
                 complain(&trouble);
                 self.failed += 1;
