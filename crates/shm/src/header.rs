@@ -38,6 +38,9 @@ pub struct Header {
     pub readers: Roster,
     /// The capacity of the kernel pipe when that of the lane was last set by it; 0 before.
     pub kernel_capacity: AtomicU64,
+    /// Where writes ended (see `lane/cut.rs`).
+    #[cfg(not(loom))]
+    pub write_ends: crate::lane::WriteEnds,
 }
 
 /// The processes of one side, and how they left. Written by anybody, rarely; for information only.

@@ -51,6 +51,8 @@ use crate::sync::Ordering;
 use crate::{presence::Presence, stage::Stage};
 
 #[cfg(not(loom))]
+mod cut;
+#[cfg(not(loom))]
 mod empty;
 #[cfg(all(test, loom))]
 mod explore;
@@ -68,6 +70,8 @@ mod way;
 mod write;
 
 pub use crate::gather::{Gather, Scatter};
+#[cfg(not(loom))]
+pub use cut::WriteEnds;
 #[cfg(not(loom))]
 pub use parts::{BorrowedParts, Parts};
 pub use read::OnlyReader;
@@ -412,6 +416,8 @@ impl Lane {
             // A position that was not stored never happened (see "Death").
             add_locked(&self.counts(side).owner_deaths, 1);
             if side == Side::Writer {
+                #[cfg(not(loom))]
+                self.note_write_end(self.header().tail.0.load(Ordering::Relaxed));
                 self.repair_way();
             }
         }

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use standpipe_core::size::PIPE_BUF;
 
-/// How much is moved at a time: 4 pages, so that a lane does not take much of the user's pipe memory.
-pub const STAGE_BYTES: usize = 16 << 10;
+/// How much is moved at a time: one page, which goes into the kernel pipe as a whole, or not at all.
+pub const STAGE_BYTES: usize = PIPE_BUF;
 
 /// The stage. Only for who holds the lane's read lock.
 pub struct Stage {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use serde::Serialize;
 use standpipe_conformance::engine;
-use standpipe_conformance::torture::{Canary, Settings, run, run_hostile};
+use standpipe_conformance::torture::{Canary, Peers, Settings, run, run_hostile};
 
 /// Kill writers and readers of pipes (kill -9) at random instants, and check what comes through:
 /// nothing torn, lost or doubled, survivors told, nobody hung, nothing leaked.
@@ -31,6 +31,9 @@ struct Args {
     /// A survivor that is told nothing, or moves nothing, for this long hangs
     #[arg(long, default_value_t = 2000)]
     hang_ms: u64,
+    /// How writers and readers come by the pipe
+    #[arg(long, value_enum, default_value_t = Peers::Both)]
+    peers: Peers,
     /// No writers that know nothing of standpipe
     #[arg(long)]
     aware_only: bool,
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         most: args.seconds.map(Duration::from_secs),
         seed: args.seed.unwrap_or_else(|| fastrand::u64(..)),
         hang_bound: Duration::from_millis(args.hang_ms),
+        peers: args.peers,
         aware_only: args.aware_only,
         canary: args.canary,
     };

@@ -43,6 +43,7 @@ fn missing_of(board: &Board, writer: usize, to_the_end: bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::torture::plan::Peers;
     use fastrand::Rng;
 
     /// A writer that attempted 10 records, of which 9 returned and those in `came` came.
@@ -51,7 +52,7 @@ mod tests {
         board.set(Side::Writer, 3, Field::Attempted, 10);
         board.set(Side::Writer, 3, Field::Done, 9);
         assert!(came.iter().all(|&number| board.record_came(3, number)));
-        let mut plan = Plan::new(&mut Rng::with_seed(0), 0);
+        let mut plan = Plan::new(&mut Rng::with_seed(0), 0, Peers::Fork);
         (plan.doomed, plan.framing) = (doomed, Framing::Fixed(100));
         let mut outcome = Outcome {
             killed: [0, killed_readers],

@@ -5,6 +5,9 @@
 //! new ones in their place, and in the end kills one side for good. Writers send records, numbered
 //! and checksummed. In some rounds there are writers among them that know nothing of standpipe:
 //! they write to the bare descriptor. Readers check each, and publish it on the `board`, which all share.
+//! In some rounds the pipe is a FIFO and its peers are strangers: each opens it by itself. Then nobody
+//! but the children has the lane, and one side is not killed before the last act: bytes of a lane that
+//! nobody holds any more are gone.
 //!
 //! **Framing.** A read takes bytes, not records. With several readers, or readers that are
 //! replaced, all records of a round have one size S <= `PIPE_BUF`, and each read asks for S bytes:
@@ -31,6 +34,7 @@
 
 mod audit;
 mod board;
+mod common;
 mod hostile;
 mod plan;
 mod record;
@@ -41,6 +45,6 @@ mod run;
 mod worker;
 
 pub use hostile::{HostileSummary, run_hostile};
-pub use plan::Canary;
+pub use plan::{Canary, Peers};
 pub use report::Summary;
 pub use run::{Settings, run};

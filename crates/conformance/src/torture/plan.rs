@@ -22,6 +22,17 @@ pub enum Canary {
     Leak,
 }
 
+/// How those who share a pipe come by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Peers {
+    /// By inheritance: the parent makes a pipe, and forks.
+    Fork,
+    /// By the path of a FIFO: they know nothing of each other.
+    Strangers,
+    /// Either, from round to round.
+    Both,
+}
+
 /// How records are told apart in the stream: see the module's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -39,6 +50,8 @@ pub(super) struct Plan {
     pub(super) framing: Framing,
     pub(super) writers: usize,
     pub(super) readers: usize,
+    /// They come by a FIFO's path.
+    pub(super) strangers: bool,
     /// Some of the writers know nothing of standpipe.
     pub(super) mixed: bool,
     /// Kills before the last act.
@@ -50,25 +63,21 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(rng: &mut Rng, number: u64) -> Self {
-        let (framing, writers, readers, mortal): (_, _, _, &[Side]) = match rng.u32(..8) {
-            // The most kills per round, and the most contention.
-            0..5 => {
-                let framing = Framing::Fixed(rng.usize(HEADER_BYTES..=PIPE_BUF));
-                (
-                    framing,
-                    rng.usize(1..=3),
-                    rng.usize(1..=3),
-                    &[Side::Writer, Side::Reader],
-                )
-            }
-            5..7 => (
-                Framing::Varied(PIPE_BUF),
-                rng.usize(1..=3),
-                1,
-                &[Side::Writer],
-            ),
-            _ => (Framing::Varied(rng.usize(PIPE_BUF..1 << 18)), 1, 1, &[]),
+    pub(super) fn new(rng: &mut Rng, number: u64, peers: Peers) -> Self {
+        let strangers = match peers {
+            Peers::Fork => false,
+            Peers::Strangers => true,
+            Peers::Both => rng.u32(..3) == 0,
+        };
+        let Company {
+            framing,
+            writers,
+            readers,
+            mortal,
+        } = if strangers {
+            Company::of_strangers(rng)
+        } else {
+            Company::of_a_family(rng)
         };
         // A round uses up to 3 + kills ids of a side.
         let kills = if mortal.is_empty() {
@@ -77,10 +86,10 @@ impl Plan {
             rng.usize(1..IDS / 2)
         };
         let mixed = rng.u32(..4) == 0;
-        let doomed = if rng.bool() {
-            Side::Writer
-        } else {
-            Side::Reader
+        let doomed = match mortal {
+            &[side] if strangers => side,
+            _ if rng.bool() => Side::Writer,
+            _ => Side::Reader,
         };
         Self {
             number,
@@ -88,6 +97,7 @@ impl Plan {
             framing,
             writers,
             readers,
+            strangers,
             mixed,
             kills,
             mortal,
@@ -98,6 +108,57 @@ impl Plan {
     /// Whether the last record of a killed writer may be a stump.
     pub(super) fn allows_stump(&self) -> bool {
         matches!(self.framing, Framing::Varied(bytes) if bytes > PIPE_BUF)
+    }
+}
+
+/// Who takes part, and who of them may be killed before the last act.
+struct Company {
+    framing: Framing,
+    writers: usize,
+    readers: usize,
+    mortal: &'static [Side],
+}
+
+impl Company {
+    fn of_a_family(rng: &mut Rng) -> Self {
+        match rng.u32(..8) {
+            // The most kills per round, and the most contention.
+            0..5 => Self {
+                framing: Framing::Fixed(rng.usize(HEADER_BYTES..=PIPE_BUF)),
+                writers: rng.usize(1..=3),
+                readers: rng.usize(1..=3),
+                mortal: &[Side::Writer, Side::Reader],
+            },
+            5..7 => Self::of_one_reader(rng),
+            _ => Self {
+                framing: Framing::Varied(rng.usize(PIPE_BUF..1 << 18)),
+                writers: 1,
+                readers: 1,
+                mortal: &[],
+            },
+        }
+    }
+
+    /// The side that is not mortal keeps the lane.
+    fn of_strangers(rng: &mut Rng) -> Self {
+        if rng.bool() {
+            return Self::of_one_reader(rng);
+        }
+        Self {
+            framing: Framing::Fixed(rng.usize(HEADER_BYTES..=PIPE_BUF)),
+            writers: rng.usize(1..=2),
+            readers: rng.usize(1..=3),
+            mortal: &[Side::Reader],
+        }
+    }
+
+    fn of_one_reader(rng: &mut Rng) -> Self {
+        Self {
+            framing: Framing::Varied(PIPE_BUF),
+            writers: rng.usize(1..=3),
+            readers: 1,
+            mortal: &[Side::Writer],
+        }
     }
 }
 

@@ -8,13 +8,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, kill_process, pidfd_open};
 
 use super::board::{Board, Field, IDS, Side, now_ns};
+use super::common::Common;
 use super::plan::{Canary, Plan};
 use super::worker::Worker;
 use super::{audit, run::Settings};
 use crate::asleep::Task;
-use crate::ends::{Reader, Writer};
 use crate::peer::{fork, wait};
-use crate::setting::{PeerKind, Setting};
 
 /// A child at work.
 struct Child {
@@ -40,7 +39,7 @@ pub(super) struct Round<'a> {
     settings: &'a Settings,
     rng: Rng,
     /// The parent's ends, from which children are made; dropped for the last act.
-    ends: Option<(Reader, Writer)>,
+    ends: Option<Common>,
     complaints: PipeReader,
     /// Where children complain; dropped when they are dead.
     complain: Option<PipeWriter>,
@@ -58,11 +57,7 @@ impl<'a> Round<'a> {
         rng: Rng,
     ) -> io::Result<Self> {
         board.wipe();
-        let setting = Setting {
-            engine: settings.engine,
-            peers: PeerKind::Fork,
-        };
-        let ends = Some(setting.pipe_with(&plan.options));
+        let ends = Some(Common::new(settings.engine, plan)?);
         let (complaints, complain) = io::pipe()?;
         let complain = Some(complain);
         let (children, ids, outcome) = (Vec::new(), [0; 2], Outcome::default());
@@ -118,23 +113,11 @@ impl<'a> Round<'a> {
                 rng,
                 canary,
             };
-            let (reader, writer) = ends
-                .take()
-                .expect("children are made from the parent's ends");
+            let ends = ends.take();
+            let ends = ends.expect("children are made from the parent's ends");
             let result = match side {
-                Side::Writer => {
-                    drop(reader);
-                    let writer = if unaware {
-                        writer.into_unaware()
-                    } else {
-                        writer
-                    };
-                    worker.write(&writer)
-                }
-                Side::Reader => {
-                    drop(writer);
-                    worker.read(&reader)
-                }
+                Side::Writer => worker.write(&ends.into_writer(unaware)),
+                Side::Reader => worker.read(&ends.into_reader()),
             };
             if let Err(complaint) = result {
                 // Atomic, and read by the parent; there is nobody to tell if it fails.
@@ -147,13 +130,19 @@ impl<'a> Round<'a> {
         self.children.push(Child { pid, side, id });
     }
 
-    /// Up to 2 ms, more often short: random instants are the point.
+    /// Some milliseconds at most, more often short: random instants are the point.
     fn pause(&mut self) {
         if self.rng.bool() {
             let spins = self.rng.u32(..20_000);
             (0..spins).for_each(|_| std::hint::spin_loop());
         } else {
-            let most = self.rng.u64(1..2_000_000);
+            // Strangers take a while to meet.
+            let longest_ns = if self.plan.strangers {
+                8_000_000
+            } else {
+                2_000_000
+            };
+            let most = self.rng.u64(1..longest_ns);
             std::thread::sleep(Duration::from_nanos(self.rng.u64(..most)));
         }
     }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::board::{Board, Side};
-use super::plan::{Canary, Plan};
+use super::plan::{Canary, Peers, Plan};
 use super::report::Summary;
 use super::residue::Residue;
 use super::round::{Round, leak_if};
@@ -29,6 +29,8 @@ pub struct Settings {
     pub seed: u64,
     /// Who is not told, or moves nothing, within this time hangs.
     pub hang_bound: Duration,
+    /// How those who share a pipe come by it.
+    pub peers: Peers,
     /// No writer is unaware of standpipe.
     pub aware_only: bool,
     /// A defect put in on purpose.
@@ -61,7 +63,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<Summary> {
         summary.kills >= settings.kills || late || !summary.faults.is_empty()
     };
     while !is_over(&summary) {
-        let mut plan = Plan::new(&mut rng, summary.rounds);
+        let mut plan = Plan::new(&mut rng, summary.rounds, settings.peers);
         plan.mixed &= !settings.aware_only;
         let round = Round::new(settings, &board, &plan, rng.fork()).context("no pipe")?;
         let outcome = round.run().with_context(|| format!("in {plan:?}"))?;

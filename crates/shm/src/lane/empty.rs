@@ -54,10 +54,8 @@ impl Lane {
         self.reserve_for_reading(STAGE_BYTES)?;
         let ring = self.current_ring()?;
         let mut piece = [0; STAGE_BYTES];
-        let bytes = self
-            .next_read(ring, head)
-            .map_err(LaneError::from)?
-            .min(STAGE_BYTES);
+        let queued = self.next_read(ring, head).map_err(LaneError::from)?;
+        let bytes = self.piece_bytes(head, queued);
         if bytes == 0 {
             return Ok(false);
         }

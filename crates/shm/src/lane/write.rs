@@ -29,6 +29,10 @@ impl Lane {
         let outcome = self
             .current_ring()
             .and_then(|ring| self.write_locked(ring, source, &mut tail, departures, kernel_bytes));
+        #[cfg(not(loom))]
+        if tail != start {
+            self.note_write_end(tail);
+        }
         let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
         drop(guard);
         self.ring(Side::Reader, sleeper);
