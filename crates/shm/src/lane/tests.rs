@@ -330,7 +330,7 @@ fn whoever_follows_a_dead_writer_asks_for_bytes_in_the_kernel_pipe() {
         let slices = [IoSlice::new(b"x")];
         let ask = || {
             asked.set(true);
-            false
+            0
         };
         lane.try_write(&mut Gather::new(&slices), 0, ask).unwrap();
         asked.get()
