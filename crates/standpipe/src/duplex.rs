@@ -21,17 +21,24 @@
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 
 use rustix::event::PollFlags;
-use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::end::End;
+use crate::pipe::{Builder, ReadEnd, WriteEnd};
 
-/// Makes a two-way pipe: blocking, closed on exec.
+/// Makes a two-way pipe: blocking, closed on exec, each direction of the default size.
 ///
 /// # Errors
 /// As pipe2(2).
 pub fn duplex() -> io::Result<(DuplexEnd, DuplexEnd)> {
-    let (here_reader, there_writer) = one_way()?;
-    let (there_reader, here_writer) = one_way()?;
+    duplex_with(&Builder::new())
+}
+
+/// Makes a two-way pipe, each direction as `builder` makes pipes.
+///
+/// # Errors
+/// As [`Builder::build`].
+pub fn duplex_with(builder: &Builder) -> io::Result<(DuplexEnd, DuplexEnd)> {
+    let (here_reader, there_writer) = builder.clone().build()?;
+    let (there_reader, here_writer) = builder.clone().build()?;
     Ok((
         DuplexEnd {
             reader: here_reader,
@@ -44,16 +51,11 @@ pub fn duplex() -> io::Result<(DuplexEnd, DuplexEnd)> {
     ))
 }
 
-fn one_way() -> io::Result<(End, End)> {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-    Ok((End::from_fd(reader)?, End::from_fd(writer)?))
-}
-
 /// An end of a two-way pipe.
 #[derive(Debug)]
 pub struct DuplexEnd {
-    reader: End,
-    writer: End,
+    reader: ReadEnd,
+    writer: WriteEnd,
 }
 
 impl DuplexEnd {
@@ -84,12 +86,12 @@ impl DuplexEnd {
     /// As poll(2).
     pub fn events(&self, wanted: PollFlags) -> io::Result<PollFlags> {
         let mut events = PollFlags::empty();
-        let read = self.reader.events(wanted & READ)?;
+        let read = self.reader.as_end().events(wanted & READ)?;
         events |= read & READ;
         if read.contains(PollFlags::HUP) {
             events |= PollFlags::HUP | (wanted & READ);
         }
-        let write = self.writer.events(wanted & WRITE)?;
+        let write = self.writer.as_end().events(wanted & WRITE)?;
         events |= write & WRITE;
         if write.contains(PollFlags::ERR) {
             events |= PollFlags::HUP | (wanted & WRITE);
@@ -99,20 +101,20 @@ impl DuplexEnd {
 
     /// The direction that is read.
     #[must_use]
-    pub fn reader(&self) -> &End {
+    pub fn reader(&self) -> &ReadEnd {
         &self.reader
     }
 
     /// The direction that is written.
     #[must_use]
-    pub fn writer(&self) -> &End {
+    pub fn writer(&self) -> &WriteEnd {
         &self.writer
     }
 
     /// The two directions (read, write), each an end of its own from now on. The peer is widowed in
     /// one direction when the other's end is closed.
     #[must_use]
-    pub fn split(self) -> (End, End) {
+    pub fn split(self) -> (ReadEnd, WriteEnd) {
         (self.reader, self.writer)
     }
 }

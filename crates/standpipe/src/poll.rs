@@ -203,8 +203,8 @@ fn wakers(source: Source<'_>, wanted: PollFlags) -> io::Result<[Option<Waker>; 2
     Ok(match source {
         Source::End(end) => [Some(waker(end, wanted)?), None],
         Source::Duplex(end) => [
-            Some(waker(end.reader(), wanted)?),
-            Some(waker(end.writer(), wanted)?),
+            Some(waker(end.reader().as_end(), wanted)?),
+            Some(waker(end.writer().as_end(), wanted)?),
         ],
         Source::Foreign(fd) => [Some((fd, wanted)), None],
     })

@@ -33,18 +33,18 @@ fn a_program_writes_in_turn_with_its_parent() {
     let mut told = BufReader::new(child.stderr.take().unwrap());
     // It left the lane for the fork, and is back.
     reader.read_exact(&mut first).unwrap();
-    let mut expected = String::new();
+    let mut expected = Vec::new();
     for n in (2..20).step_by(2) {
         writeln!(tell, "{n}").unwrap();
         let mut done = String::new();
         told.read_line(&mut done).unwrap();
         assert_eq!(done, "done\n");
         writeln!(writer, "{}", n + 1).unwrap();
-        expected += &format!("{n}\n{}\n", n + 1);
+        expected.push(format!("{n}\n{}\n", n + 1));
     }
     drop((tell, writer));
     assert!(child.wait().unwrap().success());
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
-    assert_eq!(text, expected);
+    assert_eq!(text, expected.concat());
 }

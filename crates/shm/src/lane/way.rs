@@ -162,7 +162,7 @@ impl Lane {
 /// who empties the lane is killed, and when a reader notes unaware bytes while another takes the lane's.
 fn bytes_to_mark(mark: u64, head: u64) -> usize {
     let distance = mark.wrapping_sub(1).wrapping_sub(head).cast_signed();
-    distance.max(0) as usize
+    usize::try_from(distance).unwrap_or(0)
 }
 
 impl OnlyReader<'_> {

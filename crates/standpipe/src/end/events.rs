@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::event::PollFlags;
 use standpipe_core::size::PIPE_BUF;
-use standpipe_shm::lane::Side;
+use standpipe_shm::lane::{Lane, Side};
 
 use super::{End, kernel, leave};
 
@@ -30,11 +30,21 @@ impl End {
             let has_room = if self.is_lane_way(lane)? {
                 lane.is_ready(Side::Writer, PIPE_BUF)
             } else {
-                leave::is_empty(lane) && events.intersects(WRITABLE)
+                events.intersects(WRITABLE) && self.has_room_outside(lane, events)?
             };
             events.set(wanted & WRITABLE, has_room);
         }
         Ok(events)
+    }
+
+    /// Outside, what is left in the lane goes first. Who polls has to move it: it waits for room before it
+    /// writes, and there may be nobody else.
+    fn has_room_outside(&self, lane: &Lane, events: PollFlags) -> io::Result<bool> {
+        if leave::is_empty(lane) {
+            return Ok(true);
+        }
+        let is_empty = !events.contains(PollFlags::ERR) && lane.empty_into(self.borrow())?;
+        Ok(is_empty && kernel::events(self.borrow(), PollFlags::OUT)?.contains(PollFlags::OUT))
     }
 
     /// How many bytes are unread (`FIONREAD`), asked on either end: in the kernel pipe, in the lane, and

@@ -1,0 +1,66 @@
+//! What a reader leaves in the lane while a program reads on.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use common::{fill, once_asleep};
+use rustix::thread::CapabilitySet;
+use standpipe::end::End;
+use standpipe::fifo;
+use standpipe::poll::{Entry, PollFlags, poll};
+
+/// This thread is nobody special: kernel pipes of up to 1 MiB.
+fn be_limited() {
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    sets.effective
+        .remove(CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN);
+    rustix::thread::set_capabilities(None, sets).unwrap();
+}
+
+/// A FIFO with a writer and a reader at the lane, which is full, and somebody who does not know it.
+fn full_lane() -> (End, End, File) {
+    be_limited();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fifo");
+    fifo::create(&path, 0o600).unwrap();
+    let unaware = rustix::fs::open(
+        &path,
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK,
+        rustix::fs::Mode::empty(),
+    );
+    let writer = fifo::open_write(&path).unwrap();
+    let reader = fifo::open_read(&path).unwrap();
+    let mut byte = [0];
+    once_asleep(
+        || (&reader).read_exact(&mut byte).unwrap(),
+        |_| (&writer).write_all(b"x").unwrap(),
+    );
+    writer.set_nonblocking(true).unwrap();
+    writer.set_capacity_bytes(4 << 20).unwrap();
+    fill(&writer);
+    (writer, reader, File::from(unaware.unwrap()))
+}
+
+#[test]
+fn a_writer_that_polls_moves_it_on() {
+    let (writer, reader, mut unaware) = full_lane();
+    let total = writer.unread_bytes().unwrap();
+    drop(reader);
+    let mut read = 0;
+    let mut buffer = vec![0; 4 << 20];
+    while read < total {
+        // Nothing else moves what did not fit the kernel pipe.
+        let mut entries = [Entry::new(&writer, PollFlags::OUT)];
+        poll(&mut entries, Some(Duration::ZERO), None).unwrap();
+        match unaware.read(&mut buffer) {
+            Ok(bytes) => read += bytes,
+            Err(error) => panic!("{read} of {total} bytes, then {error}"),
+        }
+    }
+    assert_eq!(read, total);
+    let mut entries = [Entry::new(&writer, PollFlags::OUT)];
+    assert_eq!(poll(&mut entries, None, None).unwrap(), 1);
+}
