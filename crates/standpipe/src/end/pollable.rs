@@ -34,18 +34,13 @@ impl Pollable {
         })
     }
 
-    /// Waits for the lane as well, from now on.
-    fn add_lane(&self, lane: &Lane, end: &End) -> io::Result<()> {
+    /// Waits for the lane's bell as well, from now on: others must not silence it for us.
+    fn add_lane(&self, lane: &Lane, side: Side) -> io::Result<()> {
         if self.has_lane.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        let side = end.poll_side();
         lane.add_mode_of(side, Mode::POLLED);
-        self.add(lane.bell_fd(side), EventFlags::IN)?;
-        if side == Side::Writer {
-            self.add(lane.presence(), EventFlags::empty())?;
-        }
-        Ok(())
+        self.add(lane.bell_fd(side), EventFlags::IN)
     }
 
     fn add(&self, fd: BorrowedFd<'_>, events: EventFlags) -> io::Result<()> {
@@ -55,10 +50,21 @@ impl Pollable {
         }
     }
 
-    /// A writer inside the lane must not be told of room in the kernel pipe.
-    fn wait_for_kernel(&self, end: &End, yes: bool) -> io::Result<()> {
-        if self.waits_for_kernel.swap(yes, Ordering::Relaxed) != yes {
-            epoll::modify(&self.set, end.borrow(), NO_DATA, kernel_events(end, yes))?;
+    /// A writer inside the lane waits for its bell, and for the last reader to leave it; one outside for
+    /// room in the kernel pipe.
+    fn wait_outside(&self, lane: &Lane, end: &End, yes: bool) -> io::Result<()> {
+        if self.waits_for_kernel.swap(yes, Ordering::Relaxed) == yes {
+            return Ok(());
+        }
+        epoll::modify(&self.set, end.borrow(), NO_DATA, kernel_events(end, yes))?;
+        if !yes {
+            self.add_lane(lane, Side::Writer)?;
+            return self.add(lane.presence(), EventFlags::empty());
+        }
+        self.has_lane.store(false, Ordering::Relaxed);
+        for fd in [lane.presence(), lane.bell_fd(Side::Writer)] {
+            // Fails only if it was not there.
+            let _ = epoll::delete(&self.set, fd);
         }
         Ok(())
     }
@@ -121,10 +127,17 @@ impl End {
             return Ok(false);
         };
         let side = self.poll_side();
-        pollable.add_lane(lane, self)?;
-        let is_outside = side == Side::Writer && !self.is_lane_way(lane)?;
-        pollable.wait_for_kernel(self, side == Side::Reader || is_outside)?;
-        Ok(lane.quieten(side, wanted_bytes) && !is_outside)
+        match side {
+            Side::Reader => pollable.add_lane(lane, side)?,
+            Side::Writer => {
+                let is_outside = !self.is_lane_way(lane)?;
+                pollable.wait_outside(lane, self, is_outside)?;
+                if is_outside {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(lane.quieten(side, wanted_bytes))
     }
 
     /// For how much a poller waits: a writer for room for any write that is atomic.

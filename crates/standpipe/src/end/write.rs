@@ -36,6 +36,10 @@ impl End {
     /// Without a lane so far.
     fn write_bare(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let bytes = self.write_kernel(slices, &mut Deadline::of(self))?;
+        // Another thread may have gone inside meanwhile: what we write next comes after this.
+        if let Some(lane) = self.shared.lane() {
+            lane.note_kernel_bytes();
+        }
         self.look_around(Side::Writer, bytes);
         Ok(bytes)
     }
