@@ -63,9 +63,10 @@ impl WriteEnds {
             return queued_bytes;
         }
         let block = head / BLOCK_BYTES;
+        let next_block = head.wrapping_add(BLOCK_BYTES) / BLOCK_BYTES;
         let ends = [
             self.ends(block).map(|[_, last]| last),
-            self.ends(block.wrapping_add(1)).map(|[first, _]| first),
+            self.ends(next_block).map(|[first, _]| first),
         ];
         ends.into_iter()
             .flatten()
