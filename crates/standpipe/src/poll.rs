@@ -139,6 +139,12 @@ impl Watch for Polled<'_, '_> {
         }
     }
 
+    fn look_up(&self) -> Option<Duration> {
+        self.entries
+            .iter()
+            .find_map(|entry| look_up(entry.source, entry.wanted))
+    }
+
     fn sleep(&mut self, timeout: Option<Duration>, mask: Option<&sigset_t>) -> io::Result<usize> {
         self.fds.truncate(self.entries.len());
         for (i, entry) in self.entries.iter().enumerate() {
@@ -192,6 +198,19 @@ fn answer(source: Source<'_>, wanted: PollFlags, asked: pollfd) -> io::Result<Po
     }
 }
 
+/// Room in the lane of an end that reads as well: nothing in poll(2)'s reach tells of it, so who waits
+/// for that looks up now and then. (Somebody else's reads of a FIFO that is open for both.)
+const LOOK_UP: Duration = Duration::from_millis(10);
+
+/// How long at most to sleep on that.
+fn look_up(source: Source<'_>, wanted: PollFlags) -> Option<Duration> {
+    let Source::End(end) = source else {
+        return None;
+    };
+    let is_told = !end.can_read() || !end.can_write() || end.shared.lane().is_none();
+    (!is_told && wanted.intersects(WRITABLE)).then_some(LOOK_UP)
+}
+
 /// What to sleep on, and for which events.
 type Waker = (RawFd, PollFlags);
 
@@ -224,6 +243,15 @@ fn waker(end: &End, wanted: PollFlags) -> io::Result<Waker> {
     });
     if !wanted.intersects(READABLE | WRITABLE) {
         return Ok((end.as_raw_fd(), PollFlags::empty()));
+    }
+    if end.can_read() && wanted.intersects(WRITABLE) {
+        // Its pollable tells of bytes, not of room.
+        let wanted = if end.shared.lane().is_none() {
+            wanted
+        } else {
+            PollFlags::empty()
+        };
+        return Ok((end.as_raw_fd(), wanted));
     }
     let pollable = end.pollable()?.as_raw_fd();
     // Without a lane an end offers itself.

@@ -22,6 +22,10 @@ const FIRST_PRIVATE_FD: RawFd = 3;
 /// The result is a descriptor of its own, closed on exec, of the same open file description. Unlike
 /// [`std::io::stdin`] it has no buffer: don't mix the two.
 ///
+/// Programs started later inherit descriptor 0. A fork(3) is noticed; [`std::process::Command`] makes
+/// none as a rule: call [`prepare_for_exec`](crate::end::prepare_for_exec) first, and the program finds
+/// what is not read so far.
+///
 /// # Errors
 /// If descriptor 0 is closed, or none is left.
 pub fn stdin() -> io::Result<Input> {

@@ -443,3 +443,38 @@ fn a_sleeper_in_select_wakes_for_bytes_of_either_kind_and_for_loss() {
     };
     assert_eq!(once_asleep(wait, |_| drop(reader)), 1);
 }
+
+/// An end for both that may write into a lane, which somebody else reads.
+fn end_for_both(fifo: &Fifo, has_lane: bool) -> (End, End) {
+    use rustix::fs::OFlags;
+    let end = End::from_fd(fifo.open(OFlags::RDWR)).unwrap();
+    let reader = End::from_fd(fifo.open(OFlags::RDONLY)).unwrap();
+    if has_lane {
+        reader.set_nonblocking(false).unwrap();
+        once_asleep(
+            || (&reader).read_exact(&mut [0]).unwrap(),
+            |_| (&end).write_all(b"x").unwrap(),
+        );
+        reader.set_nonblocking(true).unwrap();
+    }
+    (end, reader)
+}
+
+#[test]
+fn a_sleeper_on_an_end_for_both_wakes_for_room() {
+    for has_lane in [false, true] {
+        let fifo = Fifo::new();
+        let (end, reader) = end_for_both(&fifo, has_lane);
+        let drain = |_| while (&reader).read(&mut [0; 4096]).is_ok() {};
+        fill(&end);
+        let events = once_asleep(|| poll_one(&end, PollFlags::OUT), drain);
+        assert_eq!(events, PollFlags::OUT);
+        fill(&end);
+        let wanted = Interest {
+            write: true,
+            ..Interest::default()
+        };
+        let wait = || select(&mut [SelectEntry::new(&end, wanted)], None, None).unwrap();
+        assert_eq!(once_asleep(wait, drain), 1);
+    }
+}

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use standpipe_shm::watch::{self, FdSet, pollfd, sigset_t};
 
 use super::wait::{Watch, wait};
-use super::{READABLE, Source, WRITABLE, answer, look_at_others, wakers};
+use super::{READABLE, Source, WRITABLE, answer, look_at_others, look_up, wakers};
 
 /// Membership in the three sets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +110,12 @@ impl Watch for Selected<'_, '_> {
             0 => others.map(|_| 0),
             ready => Ok(ready),
         }
+    }
+
+    fn look_up(&self) -> Option<Duration> {
+        self.entries
+            .iter()
+            .find_map(|entry| look_up(entry.source, entry.wanted.wanted()))
     }
 
     /// With the kernel's select: its poll would not sleep on a hang-up that does not matter here.

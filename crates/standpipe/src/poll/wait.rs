@@ -10,6 +10,9 @@ pub trait Watch {
     /// Takes down what is ready now; returns how much that is.
     fn look(&mut self) -> io::Result<usize>;
 
+    /// How long at most to sleep until the next look.
+    fn look_up(&self) -> Option<Duration>;
+
     /// Sleeps until something may be ready; called after a look.
     fn sleep(&mut self, timeout: Option<Duration>, mask: Option<&sigset_t>) -> io::Result<usize>;
 }
@@ -32,7 +35,8 @@ pub fn wait(
     loop {
         // Signals came in up to the moment they were held; since then something may be ready.
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        watch.sleep(left, Some(mask.unwrap_or(held.mask())))?;
+        let nap = left.into_iter().chain(watch.look_up()).min();
+        watch.sleep(nap, Some(mask.unwrap_or(held.mask())))?;
         let ready = watch.look()?;
         if ready > 0 || left.is_some_and(|left| left.is_zero()) {
             return Ok(ready);

@@ -29,15 +29,30 @@ pub fn fill(mut writer: impl Write) {
     }
 }
 
-/// Waits until the thread sleeps in the kernel.
+/// How often the same nap must be seen: a page fault can look like one, but not for long.
+const SIGHTINGS: usize = 5;
+
+/// Waits until the thread sleeps in the kernel, and stays asleep.
 pub fn wait_asleep(thread_id: i32) {
-    let path = format!("/proc/self/task/{thread_id}/stat");
-    loop {
-        let stat = std::fs::read_to_string(&path).unwrap();
-        // After the name in brackets.
-        if stat[stat.rfind(')').unwrap() + 2..].starts_with('S') {
-            return;
-        }
+    let path = format!("/proc/self/task/{thread_id}/status");
+    let (mut last, mut sightings) = (None, 0);
+    while sightings < SIGHTINGS {
+        let status = std::fs::read_to_string(&path).unwrap();
+        let field = |name| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap()
+        };
+        // Every nap begins with a switch.
+        let nap = (field("State:").trim_start().starts_with('S'))
+            .then(|| field("voluntary_ctxt_switches:").to_owned());
+        sightings = if nap.is_some() && nap == last {
+            sightings + 1
+        } else {
+            0
+        };
+        last = nap;
         std::thread::yield_now();
     }
 }
