@@ -62,6 +62,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N")]
     pub cpus: Option<usize>,
 
+    /// Only cases whose name contains TEXT
+    #[arg(long, value_name = "TEXT")]
+    pub case: Option<String>,
+
     /// Use ours through its C ABI (suites `pipe-c-abi` and so on)
     #[arg(long)]
     pub c_abi: bool,

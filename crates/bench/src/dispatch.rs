@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::args::{BenchArgs, Command, Flex, Options, ReportArgs};
 use crate::clock::Stop;
@@ -185,6 +185,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn run(&self, rounds: Vec<Round<'_>>) -> anyhow::Result<Vec<Record>> {
+        let rounds = self.chosen(rounds)?;
         let quick = self.options.quick;
         // one run of grep takes some tens of milliseconds
         let default_runs = match (self.name, quick) {
@@ -210,6 +211,32 @@ impl Session<'_> {
             ..record
         };
         Ok(records?.into_iter().map(filed).collect())
+    }
+}
+
+impl Session<'_> {
+    /// The rounds of the cases that are wanted.
+    fn chosen<'a>(&self, mut rounds: Vec<Round<'a>>) -> anyhow::Result<Vec<Round<'a>>> {
+        let Some(text) = &self.options.case else {
+            return Ok(rounds);
+        };
+        let names = rounds
+            .iter()
+            .flatten()
+            .flat_map(|rival| rival.cases.clone());
+        let mut names = names.collect::<Vec<_>>();
+        names.dedup();
+        rounds.retain(|round| {
+            let mut cases = round.iter().flat_map(|rival| &rival.cases);
+            cases.any(|case| case.contains(text))
+        });
+        ensure!(
+            !rounds.is_empty(),
+            "--case {text}: none of {} has such a case, expected a part of one of {}",
+            self.name,
+            names.join(" ")
+        );
+        Ok(rounds)
     }
 }
 
