@@ -214,8 +214,25 @@ fn begin_anew() {
     release();
 }
 
-/// As in a process that was just started by exec: nothing is known of any pipe. For tests of that
-/// very situation, which otherwise would need a program for each.
+/// As in a process that was just started by exec: nothing is known of any pipe, and of the pipes'
+/// descriptors only the ends themselves are left. For tests of that very situation, which otherwise
+/// would need a program for each.
 pub fn forget() {
-    live().pipes.clear();
+    let mut live = live();
+    let pipes = std::mem::take(&mut live.pipes);
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let open: Vec<RawFd> = open
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open {
+        // SAFETY: looked at only, and an answer about a descriptor that is gone is an error.
+        let id = PipeId::of(unsafe { BorrowedFd::borrow_raw(fd) });
+        if let Ok(known) = id.map(|id| pipes.get(&id))
+            && known.is_some_and(|known| !known.fds.contains(&fd))
+        {
+            fork::close(fd);
+        }
+    }
 }
