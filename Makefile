@@ -42,6 +42,10 @@ explore: ## The lane under loom, bounded: seconds
 loom: ## The lane under loom, with more preemptions: minutes
 	. scripts/toolchain.sh && $(LOOM) LOOM_MAX_PREEMPTIONS=3 cargo test --release --locked -p standpipe-shm --lib 
 
+.PHONY: model
+model: ## The lane protocol, explored with unaware processes and deaths: a minute or two
+	$(CARGO) test --release --locked -p standpipe --test protocol -- --ignored --nocapture
+
 .PHONY: torture
 torture: ## 100,000 kills at random instants
 	$(CARGO) run --release --locked -p standpipe-conformance --bin torture -- --kills 100000
