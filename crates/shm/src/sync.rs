@@ -120,7 +120,30 @@ atomic!(@numeric AtomicUsize, usize);
 
 /// A pointer within the process.
 #[cfg(not(loom))]
-pub use raw::AtomicPtr;
+#[derive(Debug)]
+pub struct AtomicPtr<T>(raw::AtomicPtr<T>);
+
+#[cfg(not(loom))]
+impl<T> AtomicPtr<T> {
+    /// With this value to begin with.
+    #[must_use]
+    pub const fn new(pointer: *mut T) -> Self {
+        Self(raw::AtomicPtr::new(pointer))
+    }
+
+    /// See `std`.
+    #[inline]
+    #[must_use]
+    pub fn load(&self, order: Ordering) -> *mut T {
+        self.0.load(order)
+    }
+
+    /// See `std`.
+    #[inline]
+    pub fn store(&self, pointer: *mut T, order: Ordering) {
+        self.0.store(pointer, order);
+    }
+}
 
 impl AtomicU32 {
     /// The word itself, for the futex calls.
