@@ -215,6 +215,110 @@ fn a_reader_killed_after_it_took_is_made_up_for_by_one_that_finds_nothing() {
     });
 }
 
+/// The kernel pipe beside the lane, as far as the order of bytes goes.
+#[derive(Clone)]
+struct Kernel(Arc<loom::sync::Mutex<Vec<u8>>>);
+
+impl Kernel {
+    fn new() -> Self {
+        Self(Arc::new(loom::sync::Mutex::new(Vec::new())))
+    }
+
+    fn unread(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    fn write(&self, byte: u8) {
+        self.0.lock().unwrap().push(byte);
+    }
+
+    fn take(&self) -> Option<u8> {
+        let mut bytes = self.0.lock().unwrap();
+        (!bytes.is_empty()).then(|| bytes.remove(0))
+    }
+}
+
+/// A write into the lane by somebody who was told that a reader is present.
+fn write_inside(lane: &Lane, kernel: &Kernel, byte: u8) {
+    let bytes = [byte];
+    let slices = [IoSlice::new(&bytes)];
+    let mut source = Gather::new(&slices);
+    while let Written::Full(wanted_bytes) =
+        lane.try_write(&mut source, 0, || kernel.unread()).unwrap()
+    {
+        sleep(lane, Side::Writer, wanted_bytes);
+    }
+}
+
+/// A byte from wherever it is its turn, as the ends read.
+fn read_either(lane: &Lane, kernel: &Kernel) -> u8 {
+    loop {
+        let mut byte = [0];
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        if lane.try_read(&mut Scatter::new(&mut slices)).unwrap() > 0 {
+            return byte[0];
+        }
+        let beside = lane.as_only_reader(|only| {
+            let turn = only.turn(|| Ok::<_, ()>(kernel.unread())).unwrap();
+            let due = match turn {
+                Turn::Kernel(due) => due,
+                _ => kernel.unread(),
+            };
+            // After the look at the kernel pipe.
+            if turn == Turn::Lane && only.has_bytes() {
+                return None;
+            }
+            let byte = (due > 0).then(|| kernel.take()).flatten();
+            only.note_taken(1);
+            only.set_kernel_due(if byte.is_some() { due - 1 } else { 0 });
+            byte
+        });
+        match beside.unwrap() {
+            Some(byte) => return byte,
+            None => thread::yield_now(),
+        }
+    }
+}
+
+/// One writer goes from the kernel pipe into the lane while another is inside, or goes in as well.
+fn goes_inside(notes: bool) {
+    loom::model(move || {
+        let lane = lane();
+        let kernel = Kernel::new();
+        let first = thread::spawn({
+            let (lane, kernel) = (lane.clone(), kernel.clone());
+            move || {
+                kernel.write(1);
+                if notes {
+                    lane.note_kernel_bytes();
+                }
+                write_inside(&lane, &kernel, 2);
+            }
+        });
+        let second = thread::spawn({
+            let (lane, kernel) = (lane.clone(), kernel.clone());
+            move || write_inside(&lane, &kernel, 11)
+        });
+        let all = [(), (), ()].map(|()| read_either(&lane, &kernel));
+        let of_first: Vec<_> = all.iter().filter(|&&byte| byte < 10).collect();
+        assert_eq!(of_first, [&1, &2], "order of one writer in {all:?}");
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+}
+
+#[test]
+fn who_goes_inside_is_not_overtaken_by_its_own_bytes() {
+    goes_inside(true);
+}
+
+/// The canary: bytes in the kernel pipe that nobody noted must be caught.
+#[test]
+#[should_panic(expected = "order of one writer")]
+fn bytes_beside_the_lane_without_a_note_are_caught() {
+    goes_inside(false);
+}
+
 /// The canary: the protocol without the last look before sleeping must be caught.
 #[test]
 #[should_panic(expected = "deadlock")]
