@@ -63,7 +63,7 @@ impl Plan {
     pub fn new(pace: Pace, face: Face) -> anyhow::Result<Self> {
         match pace {
             Pace::Quick => Self::of(face, 10, Stop::after(Duration::from_millis(250))),
-            Pace::Full => Self::of(face, 30, Stop::after(Duration::from_millis(1000))),
+            Pace::Full => Self::of(face, 30, Stop::after(Duration::from_secs(1))),
         }
     }
 
