@@ -56,8 +56,10 @@ impl Memory {
 fn sum(text: &str, names: &[&str]) -> u64 {
     let kib = |line: &str| {
         let mut words = line.split_whitespace();
-        let named = words.next().is_some_and(|name| names.contains(&name));
-        named.then(|| words.next()?.parse::<u64>().ok()).flatten()
+        let is_meant = words.next().is_some_and(|name| names.contains(&name));
+        is_meant
+            .then(|| words.next()?.parse::<u64>().ok())
+            .flatten()
     };
     text.lines().filter_map(kib).sum::<u64>() << 10
 }

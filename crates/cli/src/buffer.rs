@@ -57,7 +57,7 @@ pub struct BufferArgs {
     append: bool,
 
     /// Size of the reservoir [default: the pipes on both sides; 16M where there must be one]
-    #[arg(short = 'm', long, value_name = "SIZE", value_parser = units::parse_size)]
+    #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_reservoir)]
     size: Option<usize>,
 
     /// When the reservoir has run empty, write on only once it is filled to so many percent
@@ -123,6 +123,20 @@ pub fn main(args: &BufferArgs) -> ExitCode {
     };
     let outcome = job.run(outputs);
     job.conclude(outcome)
+}
+
+/// A size that the machine can have: its memory is taken as the reservoir fills.
+fn parse_reservoir(text: &str) -> Result<usize, String> {
+    let bytes = units::parse_size(text)?;
+    let memory = rustix::system::sysinfo();
+    let memory = memory.totalram as usize * memory.mem_unit as usize;
+    if bytes > memory {
+        return Err(format!(
+            "expected at most the memory of this machine, {}",
+            units::binary(memory)
+        ));
+    }
+    Ok(bytes)
 }
 
 /// Whether bytes have to be kept or looked at.

@@ -419,6 +419,7 @@ fn wrong_arguments_say_what_was_expected() {
     let folder = tempfile::tempdir().expect("a folder");
     for (arguments, expected) in [
         (&["-m", "lots"][..], "64K"),
+        (&["-m", "100000G"], "memory of this machine"),
         (&["-P", "101"], "0..=100"),
         (&["-L", "0"], "expected a size"),
         (&["-c", "md6"], "sha256"),

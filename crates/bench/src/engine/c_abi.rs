@@ -30,8 +30,9 @@ impl Descriptor {
     pub fn open(path: &Path, flags: c_int) -> io::Result<Self> {
         let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: the path ends with a NUL, and lives until the call returns.
-        let fd = done(unsafe { sp_open(path.as_ptr(), flags | libc::O_CLOEXEC, 0) } as isize)?;
-        Ok(Self(fd as c_int))
+        let fd = unsafe { sp_open(path.as_ptr(), flags | libc::O_CLOEXEC, 0) };
+        done(fd as isize)?;
+        Ok(Self(fd))
     }
 
     /// How many bytes the pipe holds.

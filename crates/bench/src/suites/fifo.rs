@@ -63,7 +63,7 @@ impl Plan {
     pub fn new(pace: Pace, face: Face) -> anyhow::Result<Self> {
         match pace {
             Pace::Quick => Self::of(face, 10, Stop::after(Duration::from_millis(250))),
-            Pace::Full => Self::of(face, 30, Stop::after(Duration::from_millis(1000))),
+            Pace::Full => Self::of(face, 30, Stop::after(Duration::from_secs(1))),
         }
     }
 
@@ -84,19 +84,15 @@ impl Plan {
     /// Two rounds a size, and one for each kind of opening.
     #[must_use]
     pub fn rounds(&self) -> Vec<Round<'_>> {
-        let warm = SIZES.map(|(case, bytes)| {
-            rivals(self.face, case.into(), move |kind| {
-                self.repeated(kind, bytes)
-            })
-        });
+        let warm = SIZES
+            .map(|(case, bytes)| rivals(self.face, case, move |kind| self.repeated(kind, bytes)));
         let cold = SIZES.map(|(case, bytes)| {
-            rivals(self.face, format!("cold-{case}"), move |kind| {
+            rivals(self.face, &format!("cold-{case}"), move |kind| {
                 self.cold(kind, bytes)
             })
         });
-        let openings = OPENINGS.map(|(case, bytes)| {
-            rivals(self.face, case.into(), move |kind| self.opened(kind, bytes))
-        });
+        let openings = OPENINGS
+            .map(|(case, bytes)| rivals(self.face, case, move |kind| self.opened(kind, bytes)));
         warm.into_iter().chain(cold).chain(openings).collect()
     }
 
@@ -185,10 +181,10 @@ impl Plan {
 /// A round of both engines.
 fn rivals<'a>(
     face: Face,
-    case: String,
+    case: &str,
     run: impl Fn(Kind) -> anyhow::Result<Sample> + Copy + 'a,
 ) -> Round<'a> {
-    let rival = |kind: Kind| Contender::new(kind.engine(), case.clone(), move || run(kind));
+    let rival = |kind: Kind| Contender::new(kind.engine(), case, move || run(kind));
     face.rivals().map(rival).into()
 }
 

@@ -264,7 +264,7 @@ mod tests {
     fn a_trickle_fills_whole_blocks() {
         let reservoir = Reservoir::new(64 << 10, 0, 100);
         // three blocks; the fourth is the one that the reader reads into
-        let pieces = 0..3 * 1638;
+        let pieces = 0..3 * 1638_usize;
         for piece in pieces.clone() {
             put(&reservoir, piece as u8, 10);
         }
