@@ -42,6 +42,31 @@ fn canaries_are_noticed() {
 }
 
 #[test]
+fn hostile_peers_crash_and_hang_nobody() {
+    let arguments = ["--hostile", "--kills", "60", "--seconds", "20", "--json"];
+    let said = assert_exits(0, &torture(&arguments));
+    let summary: serde_json::Value = serde_json::from_str(&said).expect("not JSON");
+    for what in ["scribbles", "calls", "corrupted"] {
+        assert!(summary[what].as_u64() > Some(0), "{said}");
+    }
+}
+
+#[test]
+fn who_hangs_beside_a_hostile_peer_is_noticed() {
+    let arguments = [
+        "--hostile",
+        "--kills",
+        "60",
+        "--hang-ms",
+        "200",
+        "--canary",
+        "hang",
+    ];
+    let said = assert_exits(1, &torture(&arguments));
+    assert!(said.contains("hang:"), "{said}");
+}
+
+#[test]
 fn the_summary_is_json_on_demand() {
     let said = assert_exits(
         0,

@@ -38,6 +38,7 @@
 //! 5. Whoever sleeps armed after its last look, and a change since then rings its bell.
 
 use std::io;
+use std::time::Duration;
 
 use standpipe_core::accounting::{Corrupted, queued_bytes, wakes_writer};
 use standpipe_core::size::{PAGE_BYTES, PipeSize};
@@ -83,6 +84,10 @@ pub use way::Turn;
 /// little enough that the other side starts early.
 const CHUNK_BYTES: usize = if cfg!(loom) { 1 } else { 16 << 10 };
 
+/// How long to wait for a lock that a living thread holds: long enough for a holder that lost its
+/// processor in the middle of a copy. Whoever may wait longer tries again.
+const LOCK_PATIENCE: Duration = Duration::from_millis(if cfg!(fuzzing) { 1 } else { 100 });
+
 /// Why a lane can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LaneError {
@@ -108,6 +113,25 @@ pub enum LaneError {
         /// How much there would be room for.
         capacity_bytes: usize,
     },
+}
+
+/// Somebody kept a lock for longer than a call waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lock word corrupted, or its holder stopped: held by thread {owner} while no peer is left")]
+pub struct Held {
+    /// The thread that holds it, as the shared memory says.
+    pub owner: u32,
+}
+
+impl LaneError {
+    /// Whether the lane can't be used just now, since a living thread keeps a lock.
+    #[must_use]
+    pub fn held(&self) -> Option<Held> {
+        match self {
+            Self::Lock(error) => error.owner().map(|owner| Held { owner }),
+            _ => None,
+        }
+    }
 }
 
 impl From<LaneError> for io::Error {
@@ -411,7 +435,7 @@ impl Lane {
             Side::Reader => &self.header().reader.0.lock,
             Side::Writer => &self.header().writer.0.lock,
         };
-        let guard = lock.lock()?;
+        let guard = lock.lock_for(LOCK_PATIENCE)?;
         if guard.owner_died() {
             // A position that was not stored never happened (see "Death").
             add_locked(&self.counts(side).owner_deaths, 1);

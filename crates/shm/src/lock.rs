@@ -12,7 +12,7 @@
 //! A peer may scribble into the word at any time, so a word is not believed for ever: one that names a
 //! thread which does not exist is corrupt ([`LockError::Corrupted`]), since the kernel marks a dead
 //! owner's locks before it gives the thread's id back. One that names a living thread may be honest
-//! for however long that thread is stopped: whoever waits says how long that is worthwhile.
+//! for however long that thread is stopped: whoever waits says for how long ([`LockError::Held`]).
 //!
 //! Sharing the C library's list is sound because our sections nest: nothing else is linked or
 //! unlinked by this thread between taking and giving back, except by a signal handler, which is done
@@ -36,7 +36,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 mod tests;
 mod watch;
 
-use watch::{Limit, RECHECK, Watch};
+use watch::{RECHECK, Watch};
 
 /// How long to spin for a lock before sleeping, in ticks: about two copies of 64 KiB, which is what
 /// a holder is usually busy with.
@@ -85,6 +85,14 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// The thread that kept the lock, if that is why.
+    pub fn owner(self) -> Option<u32> {
+        match self {
+            Self::Held { owner } => Some(owner),
+            _ => None,
+        }
+    }
+
     /// As it is for callers of a pipe.
     pub fn kind(self) -> io::ErrorKind {
         match self {
@@ -103,38 +111,14 @@ impl From<LockError> for io::Error {
 }
 
 impl RobustLock {
-    /// Takes the lock, from a dead owner too: [`Guard::owner_died`] says so.
+    /// Takes the lock, from a dead owner too: [`Guard::owner_died`] says so. Waits for `patience` at
+    /// most, and the short spin that comes first.
     ///
     /// # Errors
-    /// [`LockError::Reentered`] if this thread holds it already, [`LockError::Corrupted`].
-    #[inline]
-    pub fn lock(&self) -> Result<Guard<'_>, LockError> {
-        self.lock_within(Limit::While(&|| true))
-    }
-
-    /// Takes the lock as [`RobustLock::lock`] does. While a living thread keeps it, `is_worthwhile` is
-    /// asked once a second whether to go on.
-    ///
-    /// # Errors
-    /// As [`RobustLock::lock`]; [`LockError::Corrupted`] if it was not worthwhile any more.
-    #[allow(dead_code, reason = "for lanes that strangers share")]
-    #[inline]
-    pub fn lock_while(&self, is_worthwhile: impl Fn() -> bool) -> Result<Guard<'_>, LockError> {
-        self.lock_within(Limit::While(&is_worthwhile))
-    }
-
-    /// Takes the lock, waiting for `patience` at most (and the short spin that comes first).
-    ///
-    /// # Errors
-    /// As [`RobustLock::lock`]; [`LockError::Held`] if a living thread kept it for so long.
-    #[allow(dead_code, reason = "for lanes that strangers share")]
+    /// [`LockError::Reentered`] if this thread holds it already, [`LockError::Held`] if a living thread
+    /// kept it for so long, [`LockError::Corrupted`].
     #[inline]
     pub fn lock_for(&self, patience: Duration) -> Result<Guard<'_>, LockError> {
-        self.lock_within(Limit::For(patience))
-    }
-
-    #[inline]
-    fn lock_within(&self, limit: Limit<'_>) -> Result<Guard<'_>, LockError> {
         let me = me();
         if !me.list.is_there() {
             return Err(LockError::NoList);
@@ -149,7 +133,7 @@ impl RobustLock {
         let owner_died = if free {
             false
         } else {
-            match self.lock_contended(me, pending, limit) {
+            match self.lock_contended(me, pending, patience) {
                 Ok(owner_died) => owner_died,
                 Err(error) => {
                     me.list.swap_pending(pending);
@@ -162,9 +146,9 @@ impl RobustLock {
 
     /// Takes a lock that is held, or whose owner died (then true).
     #[cold]
-    fn lock_contended(&self, me: Me, pending: u64, limit: Limit<'_>) -> Result<bool, LockError> {
+    fn lock_contended(&self, me: Me, pending: u64, patience: Duration) -> Result<bool, LockError> {
         self.spin_while_held();
-        let mut watch = Watch::new(self, limit);
+        let mut watch = Watch::new(self, patience);
         let mut mine = me.tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);
@@ -229,7 +213,7 @@ impl RobustLock {
         restarts: bool,
         still_waits: impl Fn() -> bool,
     ) -> io::Result<Option<bool>> {
-        let mut watch = Watch::new(self, Limit::For(RECHECK));
+        let mut watch = Watch::new(self, RECHECK);
         let mut mine = me.tid;
         loop {
             let seen = self.word.load(Ordering::Relaxed);

@@ -8,6 +8,7 @@
 
 pub(crate) mod capacity;
 mod events;
+mod held;
 pub(crate) mod kernel;
 pub(crate) mod leave;
 mod meeting;
@@ -97,6 +98,7 @@ pub struct End {
     nonblocking: AtomicBool,
     /// How long calls wait at most, in nanoseconds; 0 for ever.
     timeout_ns: AtomicU64,
+    kept: held::Kept,
     is_cancelled: AtomicBool,
     now: kernel::Now,
     pollable: OnceLock<Pollable>,
@@ -133,6 +135,7 @@ impl End {
             role,
             nonblocking: AtomicBool::new(nonblocking),
             timeout_ns: AtomicU64::new(0),
+            kept: held::Kept::default(),
             is_cancelled: AtomicBool::new(false),
             now: kernel::Now::default(),
             pollable: OnceLock::new(),

@@ -13,42 +13,28 @@ use crate::sync::Ordering;
 /// 100 milliseconds. (A fuzzer scribbles into locks all the time, and has no peers to be fair to.)
 pub const RECHECK: Duration = Duration::from_micros(if cfg!(fuzzing) { 20 } else { 40_000 });
 
-/// How long a living thread may keep the lock until whoever waits asks whether to go on: much longer
-/// than a copy on a busy machine, so nobody asks in vain.
-const LONG: Duration = Duration::from_secs(1);
-
 /// After how many looks at the word to look at the clock as well. Only a word that somebody scribbles
 /// into changes so often without ever being free.
 const MANY_LOOKS: u32 = 1024;
-
-/// How long to wait for a lock that a living thread holds.
-pub enum Limit<'a> {
-    /// For as long as this says.
-    While(&'a dyn Fn() -> bool),
-    /// For so long.
-    For(Duration),
-}
 
 /// Looks after somebody who waits for a lock: that the word makes sense, and that it does not take
 /// too long.
 pub struct Watch<'a> {
     lock: &'a RobustLock,
-    limit: Limit<'a>,
+    /// How long to wait for a living owner.
+    patience: Duration,
     since: Instant,
-    /// When `limit` was last asked, after `since`.
-    asked: Duration,
     looks: u32,
     /// How often the word named a thread that did not exist.
     strikes: u32,
 }
 
 impl<'a> Watch<'a> {
-    pub fn new(lock: &'a RobustLock, limit: Limit<'a>) -> Self {
+    pub fn new(lock: &'a RobustLock, patience: Duration) -> Self {
         Self {
             lock,
-            limit,
+            patience,
             since: Instant::now(),
-            asked: Duration::ZERO,
             looks: 0,
             strikes: 0,
         }
@@ -56,10 +42,7 @@ impl<'a> Watch<'a> {
 
     /// How long to sleep now.
     pub fn nap(&self) -> Duration {
-        match self.limit {
-            Limit::While(_) => RECHECK,
-            Limit::For(patience) => RECHECK.min(patience.saturating_sub(self.since.elapsed())),
-        }
+        RECHECK.min(self.patience.saturating_sub(self.since.elapsed()))
     }
 
     /// After each look at the word that did not give us the lock: whether to go on.
@@ -83,25 +66,10 @@ impl<'a> Watch<'a> {
             }
             return Ok(());
         }
-        self.check_limit(found)
-    }
-
-    fn check_limit(&mut self, found: u32) -> Result<(), LockError> {
-        let waited = self.since.elapsed();
-        match self.limit {
-            Limit::For(patience) if waited >= patience => Err(LockError::Held {
-                owner: found & OWNER,
-            }),
-            Limit::While(is_worthwhile) if waited.saturating_sub(self.asked) >= LONG => {
-                self.asked = waited;
-                if is_worthwhile() {
-                    Ok(())
-                } else {
-                    Err(LockError::Corrupted { found })
-                }
-            }
-            _ => Ok(()),
+        if self.since.elapsed() >= self.patience {
+            return Err(LockError::Held { owner });
         }
+        Ok(())
     }
 }
 
@@ -118,7 +86,7 @@ mod tests {
     #[test]
     fn a_wait_that_never_sleeps_is_timed_as_well() {
         let lock = RobustLock::default();
-        let mut watch = Watch::new(&lock, Limit::For(Duration::ZERO));
+        let mut watch = Watch::new(&lock, Duration::ZERO);
         let ends = (1..=2 * MANY_LOOKS).find(|_| watch.look(false).is_err());
         assert_eq!(ends, Some(MANY_LOOKS));
     }

@@ -31,6 +31,10 @@ pub enum LockError {
 }
 
 impl LockError {
+    pub fn owner(self) -> Option<u32> {
+        None
+    }
+
     pub fn kind(self) -> io::ErrorKind {
         io::ErrorKind::Deadlock
     }
@@ -48,10 +52,6 @@ impl RobustLock {
             lock: self,
             owner_died,
         })
-    }
-
-    pub fn lock_while(&self, _is_worthwhile: impl Fn() -> bool) -> Result<Guard<'_>, LockError> {
-        self.lock()
     }
 
     pub fn lock_for(&self, _patience: Duration) -> Result<Guard<'_>, LockError> {

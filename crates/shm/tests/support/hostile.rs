@@ -7,9 +7,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, test_kill_process};
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Gather, Lane, Parts, Scatter, Side, Turn, Wake};
 
@@ -131,9 +129,7 @@ impl Scene {
 
     fn put(&self, at: u16, bytes: &[u8]) {
         let offset = (at % HEADER_BYTES).into();
-        let mut bytes = bytes.to_vec();
-        bytes.chunks_exact_mut(4).for_each(name_nobody);
-        rustix::io::pwrite(&self.peer, &bytes, offset).expect("the header is there");
+        rustix::io::pwrite(&self.peer, bytes, offset).expect("the header is there");
     }
 
     fn write(&self, bytes: usize, kernel_has_bytes: bool) {
@@ -225,7 +221,10 @@ impl Scene {
             Ok(value) => Some(value),
             Err(error) => {
                 assert!(!error.to_string().is_empty());
-                if error.kind() == io::ErrorKind::InvalidData {
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::WouldBlock
+                ) {
                     self.make_up();
                 }
                 None
@@ -241,14 +240,4 @@ fn fill_buffer(bytes: usize, read: impl FnOnce(&mut [IoSliceMut<'_>]) -> usize) 
     assert!(taken <= bytes, "{taken} of {bytes}");
     let (front, back) = (&buffer[..32], &buffer[32 + bytes..]);
     assert!(front.iter().chain(back).all(|&byte| byte == CANARY));
-}
-
-/// A lock that a living thread holds is waited for, and it might be that: names a thread that does
-/// not exist instead, by the highest bits of the id.
-fn name_nobody(word: &mut [u8]) {
-    let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-    let tid = Pid::from_raw((value & 0x3fff_ffff).cast_signed());
-    if tid.is_some_and(|tid| test_kill_process(tid) != Err(Errno::SRCH)) {
-        word[3] |= 0x3f;
-    }
 }

@@ -14,6 +14,7 @@ use standpipe_shm::lane::{Lane, OnlyReader, Scatter, Side, Turn};
 use standpipe_shm::sync::Ordering;
 
 use super::End;
+use super::held::Patience;
 use super::kernel::{self, Input};
 use super::sleep::{self, Deadline};
 
@@ -31,13 +32,19 @@ impl End {
     /// A read of one or more slices that have room.
     #[inline]
     pub(crate) fn read_some(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        if let Some(lane) = self.shared.lane_to_read() {
-            let bytes = self.read_lane(lane, slices)?;
-            if bytes > 0 {
-                return Ok(bytes);
+        if let Some(lane) = self.shared.lane_to_read()
+            && let Ok(bytes) = self.read_lane(lane, slices)
+            && bytes > 0
+        {
+            return Ok(bytes);
+        }
+        let mut patience = Patience::default();
+        loop {
+            match self.read_or_wait(slices) {
+                Ok(bytes) => return Ok(bytes),
+                Err(error) => self.bear(Side::Reader, error, &mut patience)?,
             }
         }
-        self.read_or_wait(slices)
     }
 
     fn read_or_wait(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

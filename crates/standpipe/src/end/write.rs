@@ -10,6 +10,7 @@ use standpipe_shm::lane::{Gather, Lane, LaneError, Side, Written};
 use standpipe_shm::patience::AT_ONCE;
 use standpipe_shm::sync::Ordering;
 
+use super::held::Patience;
 use super::sleep::{self, Deadline};
 use super::{End, kernel, leave};
 
@@ -47,10 +48,15 @@ impl End {
     fn write_as_member(&self, lane: &Lane, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut source = Gather::new(slices);
         let mut deadline = Deadline::of(self);
+        let mut patience = Patience::default();
         loop {
-            match self.write_step(lane, slices, &mut source, &mut deadline) {
-                Ok(None) => {}
+            let step = match self.write_step(lane, slices, &mut source, &mut deadline) {
                 Ok(Some(written)) => return Ok(written),
+                Ok(None) => Ok(()),
+                Err(error) => self.bear(Side::Writer, error, &mut patience),
+            };
+            match step {
+                Ok(()) => {}
                 // What is queued is queued: the call says so, the next one gets the error.
                 Err(_) if source.done_bytes() > 0 => return Ok(source.done_bytes()),
                 Err(error) => return Err(error),

@@ -196,7 +196,7 @@ impl<'a> Round<'a> {
         // Whoever is in a call now has to come back from it.
         let begun = |child: &Child| self.board.get(child.side, child.id, Field::CalledNs);
         let calls: Vec<_> = self.children.iter().map(begun).collect();
-        let deadline = Instant::now() + self.settings.hang_bound;
+        let deadline = Instant::now() + self.hang_bound();
         let is_stuck = |(child, &call): (&Child, &u64)| call != 0 && begun(child) == call;
         while self.plan.nonblocking && self.children.iter().zip(&calls).any(is_stuck) {
             if Instant::now() > deadline {
@@ -218,7 +218,7 @@ impl<'a> Round<'a> {
             let _ = kill_process(victim.pid, Signal::KILL);
             self.expect_killed(victim.pid);
         }
-        let deadline = Instant::now() + self.settings.hang_bound;
+        let deadline = Instant::now() + self.hang_bound();
         self.children = survivors;
         while let Some(child) = self.children.pop() {
             if !ends_before(child.pid, deadline)? {
@@ -245,6 +245,12 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// A lock that a living thread seems to hold is waited for, a second at most once peers are gone;
+    /// and whoever is told goes on for some calls.
+    fn hang_bound(&self) -> Duration {
+        5 * self.settings.hang_bound
+    }
+
     fn describe_hang(&self, what: &str) -> String {
         let describe = |child: &Child| {
             let pid = child.pid.as_raw_nonzero().get();
@@ -252,10 +258,7 @@ impl<'a> Round<'a> {
             format!("\n    {:?} {}: {doing}", child.side, child.id)
         };
         let children: String = self.children.iter().map(describe).collect();
-        format!(
-            "hang: {what} within {:?}{children}",
-            self.settings.hang_bound
-        )
+        format!("hang: {what} within {:?}{children}", self.hang_bound())
     }
 
     fn sum_up(&mut self) -> io::Result<()> {
