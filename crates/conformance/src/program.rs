@@ -27,6 +27,8 @@ pub(crate) enum Task {
     Write,
     /// Reads it to its end, and looks at every byte.
     Read,
+    /// Reads so much of it from its beginning, and no more.
+    ReadFirst,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,22 +79,33 @@ const PIECES: [usize; 4] = [1000, 70_000, 4096, 17];
 
 /// Writes the stream, whole.
 pub(crate) fn write_stream(w: &EndOf<kind::Write>, bytes: usize) {
-    let mut position = 0;
+    write_stream_from(w, 0, bytes);
+}
+
+/// Writes the stream from one position to another, which is returned.
+pub(crate) fn write_stream_from(w: &EndOf<kind::Write>, from: usize, to: usize) -> usize {
+    let mut position = from;
     for piece in PIECES.into_iter().cycle() {
-        let piece = piece.min(bytes - position);
+        let piece = piece.min(to - position);
         if piece == 0 {
             break;
         }
         assert_eq!(w.write(&stream(position, piece)), Ok(piece));
         position += piece;
     }
+    position
 }
 
 /// Reads the stream to its end; how long it was.
 pub(crate) fn read_stream(r: &EndOf<kind::Read>) -> usize {
+    read_first(r, usize::MAX)
+}
+
+/// Reads the first `bytes` bytes of the stream; how many there were.
+pub(crate) fn read_first(r: &EndOf<kind::Read>, bytes: usize) -> usize {
     let mut position = 0;
     for piece in PIECES.into_iter().cycle() {
-        let got = r.read(piece).expect("a read failed");
+        let got = r.read(piece.min(bytes - position)).expect("a read failed");
         assert!(
             got == stream(position, got.len()),
             "wrong after {position} bytes"
@@ -139,10 +152,10 @@ impl Setting {
             wait_for_start(&report);
             drop(end);
             child
-        } else if task == Task::Read {
-            command.stdin(end).spawn()
-        } else {
+        } else if task == Task::Write {
             command.stdout(end).spawn()
+        } else {
+            command.stdin(end).spawn()
         };
         let child = child.expect("cannot start the program");
         Program { child, report }
@@ -186,9 +199,12 @@ pub(crate) fn run(orders: &str) {
                 lane_bytes: w.lane_bytes(),
             }
         }
-        Task::Read => {
+        Task::Read | Task::ReadFirst => {
             let r = hold(&orders, fd);
-            let bytes = read_stream(&r);
+            let bytes = match orders.task {
+                Task::ReadFirst => read_first(&r, orders.bytes),
+                _ => read_stream(&r),
+            };
             Report {
                 bytes,
                 lane_bytes: r.lane_bytes(),
@@ -206,10 +222,10 @@ fn come_by(orders: &Orders) -> OwnedFd {
     };
     match (&orders.path, orders.task) {
         (Some(path), task) => {
-            let access = if task == Task::Read {
-                OFlags::RDONLY
-            } else {
+            let access = if task == Task::Write {
                 OFlags::WRONLY
+            } else {
+                OFlags::RDONLY
             };
             rustix::fs::open(path.as_slice(), access, Mode::empty()).expect("cannot open the FIFO")
         }
@@ -217,8 +233,8 @@ fn come_by(orders: &Orders) -> OwnedFd {
             let socket = UnixStream::from(inherited(0));
             raw::receive_rights(&socket).remove(0)
         }
-        (None, Task::Read) => inherited(0),
         (None, Task::Write) => inherited(1),
+        (None, _) => inherited(0),
     }
 }
 

@@ -45,10 +45,10 @@ impl Meeting {
 
     /// In the child: comes by the ends in a stranger's way.
     pub(crate) fn come_by(&self, given: &Slots) {
-        standpipe::end::forget_inherited();
         for other in all_but(given).iter().filter_map(|end| end.take()) {
             drop(abandon(other.side));
         }
+        standpipe::end::forget_inherited();
         let ends = given.get();
         let inherited: Vec<_> = ends
             .iter()

@@ -4,12 +4,16 @@
 //!   come to the lane the pipe is the kernel's, and so is its room.
 //! - It cannot tell which handler interrupted it (item 34).
 
+use rustix::event::PollFlags;
 use rustix::process::Signal;
 
-use super::{CAPACITY, PAGE, fill, pattern, used_pipe};
+use super::{CAPACITY, PAGE, fill, pattern, used_pipe, warm_up};
+use crate::ends::{Reader, Writer};
 use crate::engine::Engine;
 use crate::fail::{Fail, Outcome};
-use crate::setting::Setting;
+use crate::raw;
+use crate::remote::Warmth;
+use crate::setting::{PeerKind, Setting};
 use crate::signals;
 use crate::suite::behaviours;
 
@@ -22,6 +26,13 @@ behaviours! {
         difference_42_sixteen_writes_of_2049_leave_the_rest,
         difference_43_what_fits_is_counted_in_bytes,
         difference_44_the_last_bytes_take_part_of_any_large_write;
+    by_descriptor("typed ends do not poll"):
+        difference_56_there_is_room_where_slots_would_be_wasted;
+    by_descriptor("typed ends have the capacity that they were made with"):
+        difference_102_capacity_above_pipe_max_size_needs_no_privilege,
+        difference_103_what_is_queued_is_counted_in_bytes;
+    by_descriptor("typed ends have no name"):
+        difference_93_bytes_in_the_lane_leave_no_trace_in_the_file;
 }
 
 fn by_engine<T>(s: Setting, standpipe: T, kernel: T) -> T {
@@ -141,4 +152,66 @@ fn difference_44_the_last_bytes_take_part_of_any_large_write(s: Setting) {
         write_into_100(5000),
         by_engine(s, Ok(100), Err(Fail::AGAIN))
     );
+}
+
+fn difference_56_there_is_room_where_slots_would_be_wasted(s: Setting) {
+    let (_r, w) = used_pipe(s);
+    for _ in 0..16 {
+        assert_eq!(w.write(&[b'x'; 2049]), Ok(2049));
+    }
+    let out = PollFlags::OUT | PollFlags::WRNORM;
+    assert_eq!(w.events(), by_engine(s, out, PollFlags::empty()));
+}
+
+fn difference_93_bytes_in_the_lane_leave_no_trace_in_the_file(s: Setting) {
+    use rustix::fs::{OFlags, Timestamps, fstat, futimens};
+    let path = s.fifo();
+    let r: Reader = s.open(&path, OFlags::RDONLY | OFlags::NONBLOCK).unwrap();
+    let w: Writer = s.open(&path, OFlags::WRONLY).unwrap();
+    r.set_nonblocking(false);
+    warm_up(s, &r, &w, Warmth::Warm);
+    let file = raw::borrow(w.fd());
+    let epoch = rustix::time::Timespec::default();
+    let times = Timestamps {
+        last_access: epoch,
+        last_modification: epoch,
+    };
+    futimens(file, &times).unwrap();
+    assert_eq!(
+        (w.write(b"trace"), r.read(9)),
+        (Ok(5), Ok(b"trace".to_vec()))
+    );
+    let was_written = fstat(file).unwrap().st_mtime > 0;
+    assert_eq!(was_written, by_engine(s, false, true));
+}
+
+fn difference_102_capacity_above_pipe_max_size_needs_no_privilege(s: Setting) {
+    const LARGE: usize = 4 << 20;
+    let most = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap();
+    if most.trim().parse::<usize>().unwrap() >= LARGE {
+        return;
+    }
+    let peers = PeerKind::Fork;
+    let child = Setting { peers, ..s }.spawn((), move |()| {
+        raw::become_nobody();
+        let (r, w) = used_pipe(Setting { peers, ..s });
+        let set = w.set_capacity_bytes(LARGE);
+        (set, r.capacity_bytes())
+    });
+    let kernel = (Err(Fail::PERM), Ok(CAPACITY));
+    assert_eq!(child.join(), by_engine(s, (Ok(LARGE), Ok(LARGE)), kernel));
+}
+
+fn difference_103_what_is_queued_is_counted_in_bytes(s: Setting) {
+    let (r, w) = used_pipe(s);
+    assert_eq!(w.write(&[b'x'; PAGE]), Ok(PAGE));
+    assert_eq!(w.write(&[b'x'; 100]), Ok(100));
+    drop(r.read_exactly(PAGE - 5));
+    let set = w.set_capacity_bytes(PAGE);
+    assert_eq!(
+        set,
+        by_engine(s, Ok(PAGE), Err(Fail::BUSY)),
+        "105 bytes in 2 slots"
+    );
+    assert_eq!(r.read_exactly(105), [b'x'; 105]);
 }

@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use rustix::event::epoll::EventFlags;
 use rustix::process::Signal;
 
-use super::{CAPACITY, PAGE, fill, pattern};
+use super::{CAPACITY, PAGE, fill, pattern, warm_up};
 use crate::ends::{EndOf, Reader, Writer};
 use crate::engine::{Engine, Options};
 use crate::fail::{Fail, Outcome};
@@ -344,7 +344,7 @@ fn item_69_edge_triggered_loss_of_the_readers_is_an_event(s: Setting) {
     }
 }
 
-const STREAM: usize = 2 << 20;
+const STREAM: usize = 1 << 20;
 
 /// Pieces of many sizes, small and large, in an order that is always the same.
 fn pieces(of: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -360,8 +360,15 @@ fn pieces(of: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Reads until `EAGAIN`, waits, and so on, while a peer writes. Every byte comes; and a wait that
 /// ends without a byte is never followed by another (on the kernel's pipe there is none).
-fn read_in_a_loop(s: Setting, wait: impl Fn(&Reader)) {
-    let (r, w) = s.pipe();
+fn read_in_a_loop<W: Fn(&Reader)>(s: Setting, wait: impl Fn() -> W) {
+    for warmth in Warmth::BOTH {
+        let (r, w) = s.pipe();
+        warm_up(s, &r, &w, warmth);
+        read_pipe_in_a_loop(s, r, w, wait());
+    }
+}
+
+fn read_pipe_in_a_loop(s: Setting, r: Reader, w: Writer, wait: impl Fn(&Reader)) {
     let writer = s.spawn(w, |w| {
         for (i, piece) in pieces(&pattern(STREAM)).enumerate() {
             assert_eq!(w.write(piece), Ok(piece.len()));
@@ -393,8 +400,15 @@ fn read_in_a_loop(s: Setting, wait: impl Fn(&Reader)) {
 }
 
 /// The other way round: writes until `EAGAIN`, waits, and so on, while a peer reads.
-fn write_in_a_loop(s: Setting, wait: impl Fn(&Writer)) {
-    let (r, w) = s.pipe();
+fn write_in_a_loop<W: Fn(&Writer)>(s: Setting, wait: impl Fn() -> W) {
+    for warmth in Warmth::BOTH {
+        let (r, w) = s.pipe();
+        warm_up(s, &r, &w, warmth);
+        write_pipe_in_a_loop(s, r, w, wait());
+    }
+}
+
+fn write_pipe_in_a_loop(s: Setting, r: Reader, w: Writer, wait: impl Fn(&Writer)) {
     let reader = s.spawn(r, |r| r.read_to_end() == pattern(STREAM));
     w.set_nonblocking(true);
     let mut idle = Idle::new(s);
@@ -469,27 +483,27 @@ fn by_poll<K>(end: &EndOf<K>) {
 const READY: EventFlags = EventFlags::IN.union(EventFlags::OUT);
 
 fn item_67_a_level_loop_reads_every_byte(s: Setting) {
-    read_in_a_loop(s, by_epoll(READY));
+    read_in_a_loop(s, || by_epoll(READY));
 }
 
 fn item_67_a_level_loop_writes_every_byte(s: Setting) {
-    write_in_a_loop(s, by_epoll(READY));
+    write_in_a_loop(s, || by_epoll(READY));
 }
 
 fn item_67_a_poll_loop_reads_every_byte(s: Setting) {
-    read_in_a_loop(s, by_poll);
+    read_in_a_loop(s, || by_poll);
 }
 
 fn item_67_a_poll_loop_writes_every_byte(s: Setting) {
-    write_in_a_loop(s, by_poll);
+    write_in_a_loop(s, || by_poll);
 }
 
 fn item_68_an_edge_loop_reads_every_byte(s: Setting) {
-    read_in_a_loop(s, by_epoll(READY | EventFlags::ET));
+    read_in_a_loop(s, || by_epoll(READY | EventFlags::ET));
 }
 
 fn item_69_an_edge_loop_writes_every_byte(s: Setting) {
-    write_in_a_loop(s, by_epoll(READY | EventFlags::ET));
+    write_in_a_loop(s, || by_epoll(READY | EventFlags::ET));
 }
 
 fn item_70_oneshot_is_shown_once(s: Setting) {

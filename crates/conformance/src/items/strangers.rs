@@ -1,10 +1,14 @@
 //! Programs that know standpipe and nothing of each other: they meet in the lane, and every byte
 //! comes, in order.
 
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
 use super::PIPE_BUF;
-use crate::ends::{Reader, Writer};
+use crate::ends::{EndOf, Reader, Writer};
 use crate::engine::{Engine, Options};
-use crate::program::{Report, Task, read_stream, stream, write_stream};
+use crate::program::{Report, Task, read_stream, stream, write_stream, write_stream_from};
+use crate::raw;
 use crate::setting::Setting;
 use crate::suite::behaviours;
 
@@ -14,7 +18,9 @@ behaviours! {
         strangers_a_program_reads,
         strangers_two_programs_stream,
         strangers_two_writers_and_a_reader_that_comes_last,
-        strangers_a_reader_goes_on_where_another_left;
+        strangers_a_reader_goes_on_where_another_left,
+        strangers_head_and_then_cat,
+        strangers_cat_and_then_a_program_write;
 }
 
 const STREAM: usize = 6 << 20;
@@ -102,4 +108,42 @@ fn strangers_a_reader_goes_on_where_another_left(s: Setting) {
     });
     assert_eq!(rest.join(), STREAM);
     assert_eq!(writer.join().bytes, STREAM);
+}
+
+/// The descriptor, for a program that knows nothing of standpipe, while the end stays here.
+fn copy_for_unaware<K>(end: &EndOf<K>) -> OwnedFd {
+    raw::borrow(end.fd()).try_clone_to_owned().unwrap()
+}
+
+/// A reader that knows the lane leaves with bytes in it, and one that does not goes on.
+fn strangers_head_and_then_cat(s: Setting) {
+    const HEAD: usize = STREAM / 3;
+    let (r, w) = pipe(s);
+    let unaware = copy_for_unaware(&r);
+    let writer = s.start(Task::Write, w, STREAM);
+    let head = s.start(Task::ReadFirst, r, HEAD);
+    assert_eq!(head.join().bytes, HEAD);
+    let cat = Command::new("cat").stdin(unaware).output().unwrap();
+    assert_eq!(cat.stdout.len(), STREAM - HEAD);
+    assert!(cat.stdout == stream(HEAD, STREAM - HEAD));
+    assert_eq!(writer.join().bytes, STREAM);
+}
+
+/// A writer that does not know the lane, and then one that does.
+fn strangers_cat_and_then_a_program_write(s: Setting) {
+    const CAT: usize = STREAM / 3;
+    let (r, w) = pipe(s);
+    let reader = s.start(Task::Read, r, 0);
+    let file = crate::paths::fresh();
+    std::fs::write(file.to_str().unwrap(), stream(0, CAT)).unwrap();
+    let unaware = copy_for_unaware(&w);
+    let cat = Command::new("cat")
+        .arg(file.to_str().unwrap())
+        .stdout(unaware)
+        .status();
+    assert!(cat.unwrap().success());
+    let position = write_stream_from(&w, CAT, STREAM / 2);
+    let child = s.spawn(w, move |w| write_stream_from(&w, position, STREAM));
+    assert_eq!(child.join(), STREAM);
+    assert_eq!(reader.join().bytes, STREAM);
 }
