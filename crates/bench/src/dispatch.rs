@@ -55,12 +55,17 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The suites that can be run so.
+/// The suites that can be run so, and here.
 fn all(face: Face) -> Vec<&'static str> {
+    let can_run = |name: &&str| match (face, *name) {
+        (Face::C, name) => !suites::OF_PROGRAMS.contains(&name),
+        (Face::Rust, "stage") => stage::installed()
+            .map_err(|reason| eprintln!("note: the suite stage is left out: {reason}"))
+            .is_ok(),
+        (Face::Rust, _) => true,
+    };
     let names = suites::ALL.iter().map(|(name, _)| *name);
-    names
-        .filter(|name| face == Face::Rust || !suites::OF_PROGRAMS.contains(name))
-        .collect()
+    names.filter(can_run).collect()
 }
 
 fn list() {
