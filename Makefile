@@ -32,7 +32,7 @@ audit: ## Advisories against the dependencies (fetches the RustSec database)
 
 .PHONY: unit
 unit: ## Unit, conformance, torture and command tests
-	$(CARGO) test --workspace --release --locked
+	$(CARGO) test --workspace --profile quick --locked
 
 .PHONY: explore
 explore: ## The lane under loom, bounded: seconds
