@@ -364,11 +364,11 @@ fn read_in_a_loop<W: Fn(&Reader)>(s: Setting, wait: impl Fn() -> W) {
     for warmth in Warmth::BOTH {
         let (r, w) = s.pipe();
         warm_up(s, &r, &w, warmth);
-        read_pipe_in_a_loop(s, r, w, wait());
+        read_pipe_in_a_loop(s, &r, w, wait());
     }
 }
 
-fn read_pipe_in_a_loop(s: Setting, r: Reader, w: Writer, wait: impl Fn(&Reader)) {
+fn read_pipe_in_a_loop(s: Setting, r: &Reader, w: Writer, wait: impl Fn(&Reader)) {
     let writer = s.spawn(w, |w| {
         for (i, piece) in pieces(&pattern(STREAM)).enumerate() {
             assert_eq!(w.write(piece), Ok(piece.len()));
@@ -381,7 +381,7 @@ fn read_pipe_in_a_loop(s: Setting, r: Reader, w: Writer, wait: impl Fn(&Reader))
     let mut got = Vec::new();
     let mut idle = Idle::new(s);
     loop {
-        wait(&r);
+        wait(r);
         let before = got.len();
         let stopped_by = loop {
             match r.read(20_000) {
