@@ -10,6 +10,8 @@ use rustix::io::{Errno, ReadWriteFlags};
 use standpipe_shm::patience::AT_ONCE;
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
+use super::registry;
+
 /// What the kernel pipe has for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -108,11 +110,15 @@ impl Now {
 
     /// The other description. None if it can't be had (no `/proc`, no permission any more).
     fn other(&self, fd: BorrowedFd<'_>) -> Option<BorrowedFd<'_>> {
-        let open = || {
-            let access = rustix::fs::fcntl_getfl(fd).ok()? & OFlags::ACCMODE;
-            reopen(fd, access).ok()
-        };
-        self.other.get_or_init(open).as_ref().map(AsFd::as_fd)
+        if self.other.get().is_none() {
+            // Before the cell is touched: a forked child must find it empty or full.
+            let _no_fork = registry::hold_forks();
+            self.other.get_or_init(|| {
+                let access = rustix::fs::fcntl_getfl(fd).ok()? & OFlags::ACCMODE;
+                reopen(fd, access).ok()
+            });
+        }
+        self.other.get()?.as_ref().map(AsFd::as_fd)
     }
 }
 

@@ -10,18 +10,35 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use standpipe_shm::lane::Lane;
+use standpipe_shm::patience::AT_ONCE;
 use standpipe_shm::rendezvous::{self, Answer, Meeting, Refusal};
+use standpipe_shm::sync::{AtomicBool, AtomicUsize, Ordering, full_fence};
 
-use super::Role;
 use super::shared::Shared;
+use super::{Role, registry};
 
 /// The meetings of one pipe.
 #[derive(Default)]
-pub struct Meetings(Mutex<Place>);
+pub struct Meetings {
+    place: Mutex<Place>,
+    /// There is one.
+    is_arranged: AtomicBool,
+    /// How many threads are in calls that would not notice one.
+    away: AtomicUsize,
+}
+
+/// No meeting is arranged until it is dropped.
+pub struct Away<'a>(&'a Meetings);
+
+impl Drop for Away<'_> {
+    fn drop(&mut self) {
+        self.0.away.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// This process's place.
-#[derive(Default)]
 struct Place {
     meeting: Option<Meeting>,
     /// What to wait for: a copy, which lives as long as somebody sleeps on it.
@@ -30,6 +47,21 @@ struct Place {
     rest: u32,
     /// How many the next time.
     next_rest: u32,
+}
+
+/// How many looks at a pipe without a meeting before one is arranged: about a millisecond of traffic. A
+/// meeting costs a good part of that.
+const FIRST_REST: u32 = 16;
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            meeting: None,
+            fd: None,
+            rest: FIRST_REST,
+            next_rest: 0,
+        }
+    }
 }
 
 /// Longest rest: with a look each 60 microseconds, a quarter of a second.
@@ -41,33 +73,73 @@ const YIELD_REST: u32 = 16;
 impl Meetings {
     /// What to wait for, beside the pipe.
     pub fn fd(&self) -> Option<Arc<OwnedFd>> {
-        self.0.try_lock().ok()?.fd.clone()
+        if !self.is_arranged.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.place.try_lock().ok()?.fd.clone()
+    }
+
+    /// For a call that would not notice a meeting: none is arranged until the result is dropped. `None` if
+    /// there is one.
+    pub fn keep_away(&self) -> Option<Away<'_>> {
+        self.away.fetch_add(1, Ordering::Relaxed);
+        let away = Away(self);
+        // Pairs with the fence in `look`: either we see the meeting, or it is called off for us.
+        full_fence();
+        (!self.is_arranged.load(Ordering::Relaxed)).then_some(away)
     }
 
     /// Arranges a meeting, serves whoever wants to join, or looks for an answer.
     pub fn look(&self, shared: &Shared, pipe: BorrowedFd<'_>, role: Role) {
-        if let Ok(mut place) = self.0.try_lock()
-            && !shared.is_retired()
-        {
-            place.look(shared, pipe, role);
+        let Ok(mut place) = self.place.try_lock() else {
+            return;
+        };
+        if shared.is_retired() || !place.has_news() {
+            return;
         }
+        // A forked child must find a meeting, or a lane, with all its descriptors or not at all.
+        let no_fork = registry::hold_forks();
+        if place.meeting.is_none() {
+            self.is_arranged.store(true, Ordering::Relaxed);
+            // Pairs with the fence in `keep_away`.
+            full_fence();
+            if self.away.load(Ordering::Relaxed) == 0 {
+                place.arrange(shared, pipe, role);
+            }
+        } else {
+            place.look(shared, &no_fork);
+        }
+        let is_arranged = place.meeting.is_some();
+        self.is_arranged.store(is_arranged, Ordering::Relaxed);
     }
 
     /// In a forked child: meetings are the parent's.
     pub fn begin_anew(&self) {
-        if let Ok(mut place) = self.0.try_lock() {
+        if let Ok(mut place) = self.place.try_lock() {
             *place = Place::default();
+            self.is_arranged.store(false, Ordering::Relaxed);
         }
+        // Threads that were in a call are the parent's.
+        self.away.store(0, Ordering::Relaxed);
     }
 }
 
 impl Place {
-    fn look(&mut self, shared: &Shared, pipe: BorrowedFd<'_>, role: Role) {
+    /// Whether there is something to do: without a meeting, arranging one.
+    fn has_news(&self) -> bool {
+        let Some(fd) = &self.fd else {
+            return true;
+        };
+        let mut fds = [PollFd::new(fd, PollFlags::IN)];
+        poll(&mut fds, Some(&AT_ONCE)).is_ok_and(|ready| ready > 0)
+    }
+
+    fn look(&mut self, shared: &Shared, no_fork: &registry::Live) {
         match &mut self.meeting {
-            None => self.arrange(shared, pipe, role),
+            None => {}
             Some(Meeting::Host(host)) => {
                 host.note_lane(shared.lane().is_some());
-                if host.serve(|| shared.lane_or_make().map(Lane::parts)) > 0 {
+                if host.serve(|| shared.make_lane_held(no_fork).map(Lane::parts)) > 0 {
                     shared.note_met();
                 }
                 if host.has_yielded() {

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use standpipe_shm::lane::{Lane, Mode, Side};
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
-use super::End;
+use super::{End, registry};
 
 /// The descriptor.
 pub struct Pollable {
@@ -25,6 +25,7 @@ const NO_DATA: EventData = EventData::new_u64(0);
 
 impl Pollable {
     fn new(end: &End) -> io::Result<Self> {
+        let _no_fork = registry::hold_forks();
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&set, end.borrow(), NO_DATA, kernel_events(end, true))?;
         Ok(Self {

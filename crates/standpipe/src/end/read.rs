@@ -96,6 +96,10 @@ impl End {
         slices: &mut [IoSliceMut<'_>],
         deadline: &mut Deadline,
     ) -> io::Result<Option<usize>> {
+        if let Some(bytes) = self.read_alone(slices, deadline)? {
+            self.look_around(Side::Reader, bytes);
+            return Ok(Some(bytes));
+        }
         match self.now.read(self.borrow(), slices) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             bytes => {
@@ -109,13 +113,29 @@ impl End {
         if self.shared.has_members_here() && self.shared.lane_or_make().is_some() {
             return Ok(None);
         }
+        self.look_around(Side::Reader, 0);
         if self.ask_nonblocking()? {
-            self.look_around(Side::Reader, 0);
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        self.look_around(Side::Reader, 0);
         sleep::until_bytes(self, deadline)?;
         Ok(None)
+    }
+
+    /// read(2), if nobody can have a lane with us as long as we are in it.
+    fn read_alone(
+        &self,
+        slices: &mut [IoSliceMut<'_>],
+        deadline: &mut Deadline,
+    ) -> io::Result<Option<usize>> {
+        if !deadline.is_none() || self.shared.has_members_here() {
+            return Ok(None);
+        }
+        let Some(_alone) = self.shared.meetings.keep_away() else {
+            return Ok(None);
+        };
+        let bytes = kernel::read(self.borrow(), slices)?;
+        self.count_kernel_bytes(bytes);
+        Ok(Some(bytes))
     }
 
     /// Whether to wait awake: bytes are expected in the lane. Bytes of unaware writers should not have

@@ -97,13 +97,18 @@ impl Shared {
 
     #[cold]
     fn make_lane(&self) -> Option<&Lane> {
-        if !self.is_retired() {
-            match self.new_lane() {
-                // Another thread was faster: back with ours.
-                Ok(lane) => match self.lane.set(lane) {
-                    Ok(()) => self.sign_in(),
-                    Err(lane) => give_back(lane),
-                },
+        self.make_lane_held(&registry::hold_forks())
+    }
+
+    /// The same for who holds forks: a child has the lane with all its descriptors, or does not have it.
+    pub fn make_lane_held(&self, _no_fork: &registry::Live) -> Option<&Lane> {
+        // Another thread may have been faster.
+        if self.lane.get().is_none() && !self.is_retired() {
+            match self.new_lane().map(|lane| self.lane.set(lane)) {
+                Ok(set) => {
+                    debug_assert!(set.is_ok(), "lanes are set while forks are held");
+                    self.sign_in();
+                }
                 // Slower, never wrong.
                 Err(_) => self.is_retired.store(true, Ordering::Relaxed),
             }
@@ -122,7 +127,7 @@ impl Shared {
         pool::take(size, self.wake).inspect_err(|_| limits::give_lane_back(size.capacity_bytes()))
     }
 
-    /// A lane that was handed over becomes this pipe's, unless it has one.
+    /// A lane that was handed over becomes this pipe's, unless it has one. Called while forks are held.
     pub fn join(&self, lane: Lane) {
         if self.is_retired() || !limits::take_lane(lane.size().capacity_bytes()) {
             return;
