@@ -129,9 +129,11 @@ fn started(source: &str) -> Command {
     compiler
 }
 
+/// Tests may compile the same program at the same time.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
 fn program_path(source: &str, kind: &str) -> PathBuf {
     let name = source.replace('.', "-");
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     scratch().join(format!("{name}-{kind}-{}-{n}", std::process::id()))
 }
