@@ -38,7 +38,9 @@ pub unsafe extern "C" fn sp_pipe2(fds: *mut c_int, flags: c_int) -> c_int {
             if status == 0 {
                 // SAFETY: the kernel wrote two numbers there.
                 let fds = unsafe { fds.cast::<[c_int; 2]>().read() };
-                fds.iter().for_each(|fd| _ = fresh(*fd, Kind::Foreign));
+                for fd in fds {
+                    fresh(fd, Kind::Foreign);
+                }
             }
             status
         },

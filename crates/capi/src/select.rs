@@ -143,13 +143,14 @@ fn members(count: usize, words: &[&mut [Word]; 3]) -> Vec<(c_int, Interest)> {
         (words[set].get(fd / WORD_BITS)).is_some_and(|word| word >> (fd % WORD_BITS) & 1 != 0)
     };
     (0..count)
-        .map(|fd| {
+        .zip(0..)
+        .map(|(fd, number)| {
             let interest = Interest {
                 read: is_member(0, fd),
                 write: is_member(1, fd),
                 except: is_member(2, fd),
             };
-            (fd as c_int, interest)
+            (number, interest)
         })
         .filter(|(_, interest)| *interest != Interest::default())
         .collect()

@@ -34,7 +34,7 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 #[inline]
 fn peek(fd: c_int) -> Option<&'static Slot> {
     // Negative numbers become large ones, which no chunk has.
-    let number = fd as u32 as usize;
+    let number = fd.cast_unsigned() as usize;
     let chunk = TABLE.get(number / CHUNK_SLOTS)?.get()?;
     Some(&chunk[number % CHUNK_SLOTS])
 }

@@ -33,7 +33,9 @@ pub unsafe extern "C" fn sp_ppoll(
     answer(
         || {
             // SAFETY: by the caller.
-            let (timeout, mask) = unsafe { (duration(timeout)?, mask.as_ref()) };
+            let timeout = unsafe { duration(timeout) }?;
+            // SAFETY: by the caller.
+            let mask = unsafe { mask.as_ref() };
             // SAFETY: by the caller.
             unsafe { poll(fds, count, timeout, mask) }
         },
@@ -76,7 +78,7 @@ unsafe fn poll(
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count) };
     let visited = Visited::new(fds.iter().map(|fd| fd.fd))?;
     let mut entries: Vec<_> = (fds.iter().enumerate())
-        .map(|(i, fd)| Entry::new(visited.source(i), wanted(fd)))
+        .map(|(i, fd)| Entry::new(visited.source(i), wanted(*fd)))
         .collect();
     let ready = standpipe::poll::poll(&mut entries, timeout, mask)?;
     for (fd, entry) in fds.iter_mut().zip(&entries) {
@@ -85,7 +87,7 @@ unsafe fn poll(
     c_int::try_from(ready).map_err(|_| Errno::OVERFLOW.into())
 }
 
-fn wanted(fd: &pollfd) -> PollFlags {
+fn wanted(fd: pollfd) -> PollFlags {
     PollFlags::from_bits_retain(fd.events.cast_unsigned())
 }
 

@@ -105,6 +105,20 @@ static inline void write_stream(int fd, size_t from, size_t bytes, size_t piece)
     }
 }
 
+/* Traffic, so that a pipe with a lane uses it. */
+static inline void warm(const int fds[2])
+{
+    static char piece[4096];
+    for (int i = 0; i < 2000; i++) {
+        MUST(write(fds[1], piece, sizeof piece));
+        for (size_t n = 0; n < sizeof piece;) {
+            ssize_t got = read(fds[0], piece, sizeof piece - n);
+            MUST(got);
+            n += (size_t)got;
+        }
+    }
+}
+
 /* Reads to the end, checks each byte, returns how many there were. */
 static inline size_t read_stream(int fd, size_t from, size_t piece)
 {

@@ -30,6 +30,7 @@ static void unread(void)
     int fds[2], n = -1, yes = 1, no = 0;
     char c;
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], "abcdef", 6));
     SHOW(ioctl(fds[0], FIONREAD, &n));
     printf("%d\n", n);
@@ -145,6 +146,7 @@ static void modes(void)
     close(fds[1]);
 
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], "stream", 6));
     MUST(fcntl(fds[1], F_SETFL, O_DIRECT));
     MUST(write(fds[1], "packet", 6));
@@ -159,6 +161,7 @@ static void modes(void)
     sigaddset(&set, SIGIO);
     MUST(sigprocmask(SIG_BLOCK, &set, NULL));
     MUST(pipe(fds));
+    warm(fds);
     MUST(fcntl(fds[0], F_SETOWN, getpid()));
     MUST(fcntl(fds[0], F_SETFL, O_ASYNC));
     MUST(write(fds[1], "x", 1));

@@ -57,6 +57,8 @@ static void last_copy(void)
     int other[2];
     MUST(pipe(fds));
     MUST(pipe(other));
+    warm(fds);
+    warm(other);
     MUST(write(fds[1], "last words", 10));
     MUST(dup2(other[1], fds[1]));
     char text[16];
@@ -76,6 +78,8 @@ static void swap(void)
     char text[8] = {0};
     MUST(pipe(a));
     MUST(pipe(b));
+    warm(a);
+    warm(b);
     MUST(write(a[1], "aaa", 3));
     MUST(write(b[1], "bbb", 3));
     int spare = dup(a[0]);

@@ -45,6 +45,8 @@ static void through(const char *name, char *const *argv, int mask, size_t bytes)
     int there[2], back[2];
     MUST(pipe(there));
     MUST(pipe(back));
+    warm(there);
+    warm(back);
     unsigned char early[300];
     for (size_t i = 0; i < sizeof early; i++)
         early[i] = byte_at(i);
@@ -78,6 +80,7 @@ static void spawned(void)
     int fds[2];
     char text[32] = {0};
     MUST(pipe2(fds, O_CLOEXEC));
+    warm(fds);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fds[1], 1);
@@ -117,6 +120,7 @@ static void by_the_shell(void)
     int fds[2];
     char text[64] = {0};
     MUST(pipe(fds));
+    warm(fds);
     int saved = dup(1);
     MUST(saved);
     fflush(stdout);

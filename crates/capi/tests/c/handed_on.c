@@ -11,6 +11,7 @@ static void streams(void)
     int fds[2];
     char line[64];
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], "first\nsecond\n", 13));
     FILE *in = fdopen(fds[0], "r");
     FILE *out = fdopen(fds[1], "w");
@@ -23,6 +24,7 @@ static void streams(void)
 
     /* Their numbers may be pipes again. */
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], "again", 5));
     SHOW(read(fds[0], line, sizeof line));
     MUST(dprintf(fds[1], "%d", 12345));
@@ -68,6 +70,7 @@ static void epolled(void)
     char c;
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = 7};
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], "x", 1));
     MUST(epoll = epoll_create1(0));
     SHOW(epoll_ctl(epoll, EPOLL_CTL_ADD, fds[0], &event));
@@ -91,6 +94,8 @@ static void spliced(void)
     char text[32] = {0};
     MUST(pipe(from));
     MUST(pipe(to));
+    warm(from);
+    warm(to);
     MUST(write(from[1], "spliced bytes", 13));
     SHOW(tee(from[0], to[1], 7, 0));
     SHOW(splice(from[0], NULL, to[1], NULL, 100, 0));
@@ -152,6 +157,7 @@ static void sent(void)
     }
     close(sockets[1]);
     MUST(pipe(fds));
+    warm(fds);
     write_stream(fds[1], 0, 100, 100);
     send_fd(sockets[0], fds[1]);
     close(fds[1]);

@@ -6,6 +6,7 @@ static void killed_writer(size_t bytes)
     int fds[2], ready[2];
     char c;
     MUST(pipe(fds));
+    warm(fds);
     MUST(pipe(ready));
     pid_t child = fork();
     MUST(child);
@@ -31,6 +32,7 @@ static void killed_while_we_sleep(void)
     int fds[2];
     char c;
     MUST(pipe(fds));
+    warm(fds);
     pid_t parent = getpid();
     pid_t child = fork();
     MUST(child);
@@ -50,6 +52,7 @@ static void killed_reader(void)
     int fds[2];
     static char large[1 << 20];
     MUST(pipe(fds));
+    warm(fds);
     signal(SIGPIPE, SIG_IGN);
     pid_t parent = getpid();
     pid_t child = fork();

@@ -29,6 +29,7 @@ static void pipe_states(void)
     int fds[2];
     static char page[4096];
     MUST(pipe(fds));
+    warm(fds);
     show_bits("reader, empty", fds[0], ALL);
     show_bits("writer, empty", fds[1], ALL);
     show_bits("writer asked for input", fds[1], POLLIN);
@@ -95,6 +96,7 @@ static void sleeping(const char *name, short events, char action)
     int fds[2];
     static char page[65536];
     MUST(pipe(fds));
+    warm(fds);
     if (action == 'r')
         MUST(write(fds[1], page, sizeof page));
     pid_t parent = getpid();

@@ -74,6 +74,7 @@ static void states(void)
     int fds[2];
     char buffer[4096] = {0};
     MUST(pipe(fds));
+    warm(fds);
     show_sets("reader, empty", fds[0]);
     show_sets("writer, empty", fds[1]);
     MUST(write(fds[1], "x", 1));
@@ -105,6 +106,7 @@ static void odd(void)
     fd_set set;
     struct timeval timeout = {0, 1000};
     MUST(pipe(fds));
+    warm(fds);
     FD_ZERO(&set);
     FD_SET(fds[0], &set);
     SHOW(select(fds[0] + 1, &set, NULL, NULL, &timeout));

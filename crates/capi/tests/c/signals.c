@@ -50,6 +50,7 @@ static void reading(void)
     int fds[2];
     char c = 0;
     MUST(pipe(fds));
+    warm(fds);
     install(0);
     pid_t child = disturber(-1, 0);
     SHOW(read(fds[0], &c, 1));
@@ -84,6 +85,7 @@ static void writing(void)
     int fds[2];
     static char full[65536];
     MUST(pipe(fds));
+    warm(fds);
     MUST(write(fds[1], full, sizeof full));
 
     install(0);
@@ -101,6 +103,7 @@ static void writing(void)
     int other[2];
     static char large[65536 * 2];
     MUST(pipe(other));
+    warm(other);
     install(SA_RESTART);
     child = disturber(-1, 0);
     SHOW(write(other[1], large, sizeof large));
@@ -115,6 +118,7 @@ static void broken(void)
 {
     int fds[2];
     MUST(pipe(fds));
+    warm(fds);
     close(fds[0]);
     fflush(stdout);
     pid_t child = fork();

@@ -31,12 +31,18 @@ pub fn scratch() -> PathBuf {
 }
 
 /// The profile of this build, as Cargo is told it, and the folder that it has.
-pub fn profile() -> (&'static str, &'static str) {
-    if cfg!(debug_assertions) {
-        ("dev", "debug")
-    } else {
-        ("release", "release")
-    }
+pub fn profile() -> (String, String) {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test
+        .parent()
+        .and_then(Path::parent)
+        .and_then(Path::file_name);
+    let folder = folder
+        .expect("it lies in the profile's folder")
+        .to_string_lossy()
+        .into_owned();
+    let profile = if folder == "debug" { "dev" } else { &folder };
+    (profile.to_owned(), folder)
 }
 
 /// The static library. Cargo puts it to where it can be found only when it is asked for it.
@@ -49,7 +55,7 @@ fn static_library() -> PathBuf {
         "--locked",
         "--package=standpipe-capi",
         "--profile",
-        profile,
+        &profile,
     ]);
     check(build.current_dir(manifest_dir()));
     let target = scratch();
@@ -129,9 +135,11 @@ fn started(source: &str) -> Command {
     compiler
 }
 
+/// Tests may compile the same program at the same time.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
 fn program_path(source: &str, kind: &str) -> PathBuf {
     let name = source.replace('.', "-");
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     scratch().join(format!("{name}-{kind}-{}-{n}", std::process::id()))
 }
