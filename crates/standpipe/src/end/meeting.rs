@@ -49,9 +49,9 @@ struct Place {
     next_rest: u32,
 }
 
-/// How many looks at a pipe without a meeting before one is arranged: about a millisecond of traffic. A
+/// How many looks at a pipe without a meeting before one is arranged: half a millisecond of traffic. A
 /// meeting costs a good part of that.
-const FIRST_REST: u32 = 16;
+const FIRST_REST: u32 = 6;
 
 impl Default for Place {
     fn default() -> Self {
@@ -68,7 +68,7 @@ impl Default for Place {
 const LONGEST_REST: u32 = 4096;
 
 /// How long who yielded stays away.
-const YIELD_REST: u32 = 16;
+const YIELD_REST: u32 = 3;
 
 impl Meetings {
     /// What to wait for, beside the pipe.
