@@ -285,9 +285,12 @@ int sp_dup2(int fd, int new_fd);
 int sp_dup3(int fd, int new_fd, int flags);
 
 /**
- * [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
+ * [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html). What the library holds for
+ * itself stays.
  */
-int sp_close_range(unsigned int first, unsigned int last, int flags);
+int sp_close_range(unsigned int first,
+                   unsigned int last,
+                   int flags);
 
 /**
  * closefrom(3)

@@ -32,8 +32,14 @@ pub unsafe extern "C" fn sp_fcntl(fd: c_int, command: c_int, argument: usize) ->
             || table::with(fd, |end| set_capacity(end, argument as u32)),
             kernel,
         ),
-        _ => kernel(),
+        _ => answer(|| known_to_kernel(fd), kernel),
     }
+}
+
+/// What every descriptor of the program does the same way.
+fn known_to_kernel(fd: c_int) -> Answer<c_int> {
+    table::check_not_private(fd)?;
+    Err(Refusal::Kernel)
 }
 
 /// [ioctl(2)](https://man7.org/linux/man-pages/man2/ioctl.2.html)

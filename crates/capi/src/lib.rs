@@ -14,6 +14,9 @@
 //! when the kernel gives it out again through one of these functions. `standpipe/posix.h` makes sure
 //! that a program's own calls come here; `sp_forget` tells of others.
 //!
+//! What the library holds for itself is not there for a program that closes all numbers it can think of:
+//! `EBADF`.
+//!
 //! # Threads, forks, signals
 //! Any thread may use any descriptor. Closing one that another thread is using takes effect when that
 //! call returns, and its number stays taken for as long; `dup2` onto such a one fails with `EBUSY`.

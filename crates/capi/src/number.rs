@@ -102,14 +102,27 @@ fn replace(fd: c_int, new_fd: c_int, kernel: &impl Fn() -> c_int) -> Answer<c_in
     Ok(new_fd)
 }
 
-/// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
+/// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html). What the library holds for
+/// itself stays.
 #[unsafe(no_mangle)]
 pub extern "C" fn sp_close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-    if first <= last && flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() == 0 {
-        close_ours(first, last);
-    }
     // SAFETY: what C asks for.
-    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
+    let kernel = |first: c_uint, last: c_uint| unsafe {
+        libc::syscall(libc::SYS_close_range, first, last, flags) as c_int
+    };
+    if first > last || flags & libc::CLOSE_RANGE_CLOEXEC.cast_signed() != 0 {
+        return kernel(first, last);
+    }
+    close_ours(first, last);
+    let mut next = first;
+    for private in standpipe::end::private_between(number(first), number(last)) {
+        let private = private.cast_unsigned();
+        if private > next && kernel(next, private - 1) < 0 {
+            return -1;
+        }
+        next = private + 1;
+    }
+    if next > last { 0 } else { kernel(next, last) }
 }
 
 /// closefrom(3)
@@ -118,8 +131,11 @@ pub extern "C" fn sp_closefrom(first: c_int) {
     sp_close_range(first.max(0).cast_unsigned(), c_uint::MAX, 0);
 }
 
+fn number(n: c_uint) -> c_int {
+    c_int::try_from(n).unwrap_or(c_int::MAX)
+}
+
 fn close_ours(first: c_uint, last: c_uint) {
-    let number = |n: c_uint| c_int::try_from(n).unwrap_or(c_int::MAX);
     let close = || -> Answer<c_int> {
         for fd in table::known_between(number(first), number(last)) {
             let _ = table::close(fd);

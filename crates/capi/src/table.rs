@@ -147,6 +147,7 @@ fn settle(fd: c_int, slot: &'static Slot, kind: Kind) -> Answer<()> {
 /// Looks at a number for the first time.
 #[cold]
 fn first_look(fd: c_int) -> Answer<()> {
+    check_not_private(fd)?;
     let Some(slot) = slot(fd) else {
         return Err(Refusal::Kernel);
     };
@@ -262,8 +263,9 @@ fn claim_fresh(slot: &'static Slot) -> Option<Claim> {
 /// Claims the slot of a number that is about to become another file, if nobody uses its end.
 ///
 /// # Errors
-/// `EBUSY` if somebody does.
+/// `EBUSY` if somebody does, or the library holds it for itself.
 pub fn claim_for_change(fd: c_int) -> Answer<Option<Claim>> {
+    check_not_private(fd).map_err(|_| Errno::BUSY)?;
     let Some(slot) = slot(fd) else {
         return Ok(None);
     };
@@ -311,6 +313,18 @@ pub fn kind(fd: c_int) -> Kind {
     })
 }
 
+/// To a program, what the library holds for itself is not there.
+///
+/// # Errors
+/// `EBADF`.
+pub fn check_not_private(fd: c_int) -> Result<(), Errno> {
+    if standpipe::end::is_private(fd) {
+        Err(Errno::BADF)
+    } else {
+        Ok(())
+    }
+}
+
 /// Whether the kernel knows the number. See `F_GETFD` in fcntl(2).
 pub fn is_open(fd: c_int) -> bool {
     // SAFETY: only asks.
@@ -322,6 +336,7 @@ pub fn is_open(fd: c_int) -> bool {
 /// # Errors
 /// [`Refusal::Kernel`] if it is the kernel's to close, `EBADF` if it was closed before.
 pub fn close(fd: c_int) -> Answer<c_int> {
+    check_not_private(fd)?;
     loop {
         let Some(slot) = peek(fd) else {
             return Err(Refusal::Kernel);

@@ -6,21 +6,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::private_fd::PrivateFd;
+
 /// The bell. Rung by anyone who shares it, over fork.
-pub struct Doorbell(OwnedFd);
+pub struct Doorbell(PrivateFd);
 
 impl Doorbell {
     /// See eventfd(2).
     pub fn new() -> io::Result<Self> {
-        Ok(Self(eventfd(
-            0,
-            EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
-        )?))
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        Ok(Self::from_fd(eventfd(0, flags)?))
     }
 
     /// One that was handed over.
     pub fn from_fd(fd: OwnedFd) -> Self {
-        Self(fd)
+        Self(fd.into())
     }
 
     /// Wakes whoever waits for it, now or later.

@@ -62,6 +62,7 @@ pub(crate) fn pid_namespace() -> Option<u64> {
 
 /// Closes a descriptor that a child inherited and has no owner in it.
 pub fn close(fd: std::os::fd::RawFd) {
+    crate::private_fd::forget(fd);
     // SAFETY: its owner was a thread of the parent, which does not exist in the child.
     unsafe { rustix::io::close(fd) };
 }

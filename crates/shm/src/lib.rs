@@ -7,6 +7,7 @@
 //! - [`fork`]: what this process has to know about its forks.
 //! - [`patience`]: how long to spin or yield before sleeping.
 //! - [`pool`]: lanes kept for the next pipe.
+//! - [`private_fd`]: descriptors out of the way of the program.
 //! - [`rendezvous`]: how processes that never heard of each other come to share a lane.
 
 mod frontier;
@@ -21,6 +22,8 @@ pub mod fork;
 pub mod patience;
 #[cfg(not(loom))]
 pub mod pool;
+#[cfg(not(loom))]
+pub mod private_fd;
 #[cfg(not(loom))]
 pub mod rendezvous;
 #[cfg(not(loom))]

@@ -13,7 +13,7 @@
 //! name: it is gone with the processes that share it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,6 +25,7 @@ use standpipe_core::size::{MAX_ORDER, PAGE_BYTES};
 
 use crate::frontier::Frontier;
 use crate::header::Header;
+use crate::private_fd::PrivateFd;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// Most rings of one lane: a peer that changes the word again and again must not use up our address
@@ -39,7 +40,7 @@ pub struct Memory {
     /// In boxes, which stay where they are.
     #[allow(clippy::vec_box)]
     rings: Mutex<Vec<Box<Ring>>>,
-    file: OwnedFd,
+    file: PrivateFd,
 }
 
 /// A ring of a lane.
@@ -93,7 +94,7 @@ impl Memory {
     }
 
     /// Makes a lane in `file`, which is empty.
-    pub(crate) fn create_over(file: OwnedFd, capacity_bytes: usize) -> io::Result<Self> {
+    pub(crate) fn create_over(file: PrivateFd, capacity_bytes: usize) -> io::Result<Self> {
         assert!(capacity_bytes.is_power_of_two() && capacity_bytes >= PAGE_BYTES);
         let order = (capacity_bytes / PAGE_BYTES).trailing_zeros() as u8;
         let header = map_header(&file)?;
@@ -110,7 +111,7 @@ impl Memory {
     }
 
     /// Maps a lane that somebody else made in `file`.
-    pub(crate) fn over(file: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn over(file: PrivateFd) -> io::Result<Self> {
         let header = map_header(&file)?;
         let memory = Self::with_header(file, header);
         memory.follow()?;
@@ -118,7 +119,7 @@ impl Memory {
     }
 
     /// Without a ring: one has to be added before anything else is done with it.
-    fn with_header(file: OwnedFd, header: Mapping) -> Self {
+    fn with_header(file: PrivateFd, header: Mapping) -> Self {
         Self {
             header,
             ring: AtomicPtr::new(ptr::null_mut()),
@@ -269,7 +270,7 @@ impl AsFd for Memory {
 }
 
 impl Ring {
-    fn map(file: &OwnedFd, place: Place) -> io::Result<Self> {
+    fn map(file: &PrivateFd, place: Place) -> io::Result<Self> {
         let capacity = place.capacity_bytes();
         let mapping = Mapping::reserve(2 * capacity)?;
         for at in [0, capacity] {
@@ -364,7 +365,7 @@ impl Ring {
     }
 }
 
-fn map_header(file: &OwnedFd) -> io::Result<Mapping> {
+fn map_header(file: &PrivateFd) -> io::Result<Mapping> {
     let mapping = Mapping::reserve(PAGE_BYTES)?;
     mapping.map(file, 0, 0, PAGE_BYTES)?;
     mapping.populate(0, PAGE_BYTES)?;
@@ -406,7 +407,13 @@ impl Mapping {
     }
 
     /// Puts `len_bytes` of the file at an offset.
-    fn map(&self, file: &OwnedFd, at: usize, file_offset: u64, len_bytes: usize) -> io::Result<()> {
+    fn map(
+        &self,
+        file: &PrivateFd,
+        at: usize,
+        file_offset: u64,
+        len_bytes: usize,
+    ) -> io::Result<()> {
         assert!(at + len_bytes <= self.len_bytes);
         // SAFETY: lies within the mapping (checked).
         let address = unsafe { self.base.as_ptr().add(at) };
@@ -454,12 +461,12 @@ impl Drop for Mapping {
     }
 }
 
-fn sealed_file(len_bytes: usize) -> io::Result<OwnedFd> {
+fn sealed_file(len_bytes: usize) -> io::Result<PrivateFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("standpipe-lane", flags)?;
     rustix::fs::ftruncate(&file, len_bytes as u64)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
-    Ok(file)
+    Ok(file.into())
 }
 
 #[cfg(test)]
@@ -508,7 +515,7 @@ mod tests {
         // A file that ends in the middle of the ring stands for a machine whose memory does.
         let file = rustix::fs::memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 3 * PAGE_BYTES as u64).unwrap();
-        let memory = Memory::create_over(file, 4 * PAGE_BYTES).unwrap();
+        let memory = Memory::create_over(file.into(), 4 * PAGE_BYTES).unwrap();
         memory.ring().populate(0, 2 * PAGE_BYTES as u64).unwrap();
         let error = memory
             .ring()

@@ -11,14 +11,15 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::patience::AT_ONCE;
+use crate::private_fd::PrivateFd;
 
 /// Nothing is ever written to it.
 const LEAST_BYTES: usize = 4096;
 
 /// The readers of a lane, as this process sees them.
 pub struct Presence {
-    watch: OwnedFd,
-    mine: Mutex<Option<OwnedFd>>,
+    watch: PrivateFd,
+    mine: Mutex<Option<PrivateFd>>,
 }
 
 impl Presence {
@@ -33,7 +34,7 @@ impl Presence {
     /// Those of a lane that was handed over.
     pub fn watching(watch: OwnedFd) -> Self {
         Self {
-            watch,
+            watch: watch.into(),
             mine: Mutex::new(None),
         }
     }
@@ -47,7 +48,7 @@ impl Presence {
         if mine.is_none() {
             let path = format!("/proc/self/fd/{}", self.watch.as_raw_fd());
             let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            *mine = Some(rustix::fs::open(path, flags, Mode::empty())?);
+            *mine = Some(rustix::fs::open(path, flags, Mode::empty())?.into());
         }
         Ok(())
     }
@@ -64,7 +65,7 @@ impl Presence {
         poll(&mut fds, Some(&AT_ONCE)).is_err() || !fds[0].revents().contains(PollFlags::HUP)
     }
 
-    fn mine(&self) -> MutexGuard<'_, Option<OwnedFd>> {
+    fn mine(&self) -> MutexGuard<'_, Option<PrivateFd>> {
         self.mine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

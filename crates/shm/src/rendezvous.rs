@@ -25,7 +25,7 @@
 //! the name nor is heard by guests.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
@@ -34,6 +34,7 @@ use rustix::net::{
 };
 
 use crate::fork;
+use crate::private_fd::PrivateFd;
 
 mod descriptors;
 mod guest;
@@ -158,12 +159,8 @@ impl AsFd for Meeting {
 }
 
 /// Keeps the borders of messages, so that each arrives whole or not at all.
-fn new_socket() -> io::Result<OwnedFd> {
+fn new_socket() -> io::Result<PrivateFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?)
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    Ok(socket.into())
 }

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+
+use crate::private_fd::PrivateFd;
 use standpipe_core::size::PIPE_BUF;
 
 /// How much is moved at a time: one page, which goes into the kernel pipe as a whole, or not at all.
@@ -13,8 +15,8 @@ pub const STAGE_BYTES: usize = PIPE_BUF;
 
 /// The stage. Only for who holds the lane's read lock.
 pub struct Stage {
-    read: OwnedFd,
-    write: OwnedFd,
+    read: PrivateFd,
+    write: PrivateFd,
 }
 
 impl Stage {
@@ -22,11 +24,12 @@ impl Stage {
     pub fn new() -> io::Result<Self> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let _ = rustix::pipe::fcntl_setpipe_size(&write, STAGE_BYTES);
-        Ok(Self { read, write })
+        Ok(Self::from_fds([read, write]))
     }
 
     /// One that was handed over.
     pub fn from_fds([read, write]: [OwnedFd; 2]) -> Self {
+        let [read, write] = [read, write].map(PrivateFd::from);
         Self { read, write }
     }
 

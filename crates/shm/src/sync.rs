@@ -81,6 +81,12 @@ macro_rules! atomic {
 
             /// See `std`.
             #[inline]
+            pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
+                self.0.fetch_and(value, order)
+            }
+
+            /// See `std`.
+            #[inline]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
                 self.0.fetch_or(value, order)
             }

@@ -33,6 +33,7 @@ use standpipe_shm::lane::{Lane, Side, Standing, Stats};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
 pub use reason::{Close, CloseReason};
+pub use standpipe_shm::private_fd::{is_private, private_between};
 
 use pollable::Pollable;
 use registry::PipeId;

@@ -69,7 +69,7 @@ impl Lane {
             return Err(io::ErrorKind::Unsupported.into());
         }
         Ok(Self {
-            memory: Memory::over(parts.memory)?,
+            memory: Memory::over(parts.memory.into())?,
             size: parts.size,
             wake: parts.wake,
             reader_bell: Doorbell::from_fd(parts.reader_bell),

@@ -114,7 +114,7 @@ fn running_out_of_memory_is_an_error_of_that_call_and_loses_nothing() {
     let file = memfd_create("short", MemfdFlags::CLOEXEC).unwrap();
     // The header and ten pages of a ring of sixteen.
     ftruncate(&file, 11 * PAGE_BYTES as u64).unwrap();
-    let memory = Memory::create_over(file, 16 * PAGE_BYTES).unwrap();
+    let memory = Memory::create_over(file.into(), 16 * PAGE_BYTES).unwrap();
     let lane = Lane::over(memory, size(16 * PAGE_BYTES), Wake::PerSegment).unwrap();
     let first = vec![1; 8 * PAGE_BYTES];
     assert_eq!(write(&lane, &first).unwrap(), first.len());

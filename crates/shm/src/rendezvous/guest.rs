@@ -14,11 +14,12 @@ use super::message::{DESCRIPTORS, Hello, MESSAGE_BYTES, Malformed, Refusal, Repl
 use super::peer::Gate;
 use super::{PipeId, descriptors};
 use crate::lane::Parts;
+use crate::private_fd::PrivateFd;
 
 /// A connection to a host.
 #[derive(Debug)]
 pub struct Guest {
-    socket: OwnedFd,
+    socket: PrivateFd,
     pipe: PipeId,
     welcomed: bool,
 }
@@ -49,7 +50,7 @@ struct Received {
 impl Guest {
     /// Says hello to the host at the other end of `socket`, if it is one to be trusted.
     pub(super) fn greet(
-        socket: OwnedFd,
+        socket: PrivateFd,
         pipe: PipeId,
         gate: &Gate,
         hello: Hello,

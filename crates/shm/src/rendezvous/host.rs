@@ -7,7 +7,7 @@ use std::cell::LazyCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -20,6 +20,7 @@ use rustix::net::{
 use super::message::{DESCRIPTORS, Hello, MESSAGE_BYTES, Malformed, Refusal, Reply, VERSION};
 use super::peer::Gate;
 use crate::lane::BorrowedParts;
+use crate::private_fd::PrivateFd;
 
 /// Most connections that wait for the host to look. Who comes then is told to come again.
 const BACKLOG: i32 = 64;
@@ -32,17 +33,17 @@ const MOST_GUESTS: usize = 64;
 /// The name of a pipe, held.
 #[derive(Debug)]
 pub struct Host {
-    listener: OwnedFd,
+    listener: PrivateFd,
     /// An epoll over the listener and the strangers.
-    events: OwnedFd,
+    events: PrivateFd,
     /// Whether `events` tells of connections.
     is_awake: bool,
     gate: Gate,
     pid_namespace: u64,
     has_lane: bool,
     has_yielded: bool,
-    strangers: VecDeque<OwnedFd>,
-    guests: Vec<OwnedFd>,
+    strangers: VecDeque<PrivateFd>,
+    guests: Vec<PrivateFd>,
 }
 
 /// What a stranger said.
@@ -56,8 +57,8 @@ enum Heard {
 
 impl Host {
     /// Listens on `listener`, which has the name.
-    pub(super) fn listen(listener: OwnedFd, gate: Gate, pid_namespace: u64) -> io::Result<Self> {
-        let events = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    pub(super) fn listen(listener: PrivateFd, gate: Gate, pid_namespace: u64) -> io::Result<Self> {
+        let events = PrivateFd::from(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         watch(&events, &listener)?;
         listen(&listener, BACKLOG)?;
         Ok(Self {
@@ -126,7 +127,7 @@ impl Host {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..=BACKLOG {
             match accept_with(&self.listener, flags) {
-                Ok(stranger) => self.take_in(stranger),
+                Ok(stranger) => self.take_in(stranger.into()),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return self.stay_awake(true),
                 // No descriptor or memory left: whoever waits will have to, and must not keep us
@@ -136,7 +137,7 @@ impl Host {
         }
     }
 
-    fn take_in(&mut self, stranger: OwnedFd) {
+    fn take_in(&mut self, stranger: PrivateFd) {
         if self.strangers.len() == MOST_STRANGERS
             && let Some(oldest) = self.strangers.pop_front()
         {
@@ -182,13 +183,13 @@ impl Host {
     }
 
     /// Says so, and does not leave it to closing: a forked child may still hold a copy.
-    fn hang_up(&self, connection: &OwnedFd) {
+    fn hang_up(&self, connection: &PrivateFd) {
         self.unwatch(connection);
         // Fails only if the other side has hung up.
         let _ = shutdown(connection, Shutdown::Both);
     }
 
-    fn unwatch(&self, connection: &OwnedFd) {
+    fn unwatch(&self, connection: &PrivateFd) {
         // Fails only if it was not watched.
         let _ = epoll::delete(&self.events, connection);
     }
@@ -204,7 +205,7 @@ impl AsFd for Host {
 /// We ask everybody in turn, not whom epoll names.
 const NO_DATA: epoll::EventData = epoll::EventData::new_u64(0);
 
-fn watch(events: &OwnedFd, connection: &OwnedFd) -> io::Result<()> {
+fn watch(events: &PrivateFd, connection: &PrivateFd) -> io::Result<()> {
     Ok(epoll::add(
         events,
         connection,
@@ -251,7 +252,7 @@ fn answer(guest: BorrowedFd<'_>, offer: Result<&BorrowedParts<'_>, Refusal>) -> 
     Ok(())
 }
 
-fn is_connected(guest: &OwnedFd) -> bool {
+fn is_connected(guest: &PrivateFd) -> bool {
     let mut fds = [PollFd::new(guest, PollFlags::empty())];
     let now = Timespec {
         tv_sec: 0,

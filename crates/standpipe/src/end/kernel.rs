@@ -1,13 +1,14 @@
 //! The kernel pipe behind an end: what we ask of it, each question one system call.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use standpipe_shm::patience::AT_ONCE;
+use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
 use super::registry;
@@ -65,7 +66,7 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 #[derive(Default)]
 pub struct Now {
     has_no_flag: AtomicBool,
-    other: OnceLock<Option<OwnedFd>>,
+    other: OnceLock<Option<PrivateFd>>,
 }
 
 impl Now {
@@ -154,15 +155,15 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: usize) {
 }
 
 /// Another description of the same pipe, to write to without blocking.
-pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> io::Result<PrivateFd> {
     reopen(fd, OFlags::WRONLY)
 }
 
 /// Another description of the same pipe, which does not block. See `/proc/pid/fd` in proc(5).
-fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<OwnedFd> {
+fn reopen(fd: BorrowedFd<'_>, access: OFlags) -> io::Result<PrivateFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
 /// Sleeps until the kernel pipe takes bytes again, or nobody reads any more.

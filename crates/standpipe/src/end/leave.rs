@@ -5,10 +5,11 @@
 //! `docs/LANE_PROTOCOL.md`.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use standpipe_shm::lane::Lane;
+use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::signals;
 use standpipe_shm::sync::Ordering;
 
@@ -172,7 +173,7 @@ fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
     kernel::grow(pipe, held + moving);
 }
 
-fn leave_to_thread(shared: Arc<Shared>, pipe: OwnedFd) {
+fn leave_to_thread(shared: Arc<Shared>, pipe: PrivateFd) {
     std::thread::spawn(move || {
         // The program's end is no reason to end ours.
         signals::block_broken_pipe();

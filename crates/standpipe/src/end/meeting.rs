@@ -7,12 +7,13 @@
 //! The lock is only ever tried: a thread that finds it taken has better things to do, and so does a
 //! forked child that inherits it taken (it then never meets anybody, which is never wrong).
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use standpipe_shm::lane::Lane;
 use standpipe_shm::patience::AT_ONCE;
+use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::rendezvous::{self, Answer, Meeting, Refusal};
 use standpipe_shm::sync::{AtomicBool, AtomicUsize, Ordering, full_fence};
 
@@ -42,7 +43,7 @@ impl Drop for Away<'_> {
 struct Place {
     meeting: Option<Meeting>,
     /// What to wait for: a copy, which lives as long as somebody sleeps on it.
-    fd: Option<Arc<OwnedFd>>,
+    fd: Option<Arc<PrivateFd>>,
     /// How many looks to let go by before trying again.
     rest: u32,
     /// How many the next time.
@@ -72,7 +73,7 @@ const YIELD_REST: u32 = 3;
 
 impl Meetings {
     /// What to wait for, beside the pipe.
-    pub fn fd(&self) -> Option<Arc<OwnedFd>> {
+    pub fn fd(&self) -> Option<Arc<PrivateFd>> {
         if !self.is_arranged.load(Ordering::Relaxed) {
             return None;
         }
@@ -174,8 +175,12 @@ impl Place {
             writes: role.writes,
             has_lane: shared.lane().is_some(),
         };
-        let arranged = Meeting::arrange(pipe, role)
-            .and_then(|meeting| Ok((Arc::new(meeting.as_fd().try_clone_to_owned()?), meeting)));
+        let arranged = Meeting::arrange(pipe, role).and_then(|meeting| {
+            Ok((
+                Arc::new(meeting.as_fd().try_clone_to_owned()?.into()),
+                meeting,
+            ))
+        });
         if let Ok((fd, meeting)) = arranged {
             self.fd = Some(fd);
             self.meeting = Some(meeting);

@@ -5,18 +5,19 @@
 //! a level: who silences it looks afterwards, and rings it again if there is a reason to.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use standpipe_shm::lane::{Lane, Mode, Side};
+use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
 use super::{End, registry};
 
 /// The descriptor.
 pub struct Pollable {
-    set: OwnedFd,
+    set: PrivateFd,
     has_lane: AtomicBool,
     waits_for_kernel: AtomicBool,
 }
@@ -26,7 +27,7 @@ const NO_DATA: EventData = EventData::new_u64(0);
 impl Pollable {
     fn new(end: &End) -> io::Result<Self> {
         let _no_fork = registry::hold_forks();
-        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let set = PrivateFd::from(epoll::create(CreateFlags::CLOEXEC)?);
         epoll::add(&set, end.borrow(), NO_DATA, kernel_events(end, true))?;
         Ok(Self {
             set,

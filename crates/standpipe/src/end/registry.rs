@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
 
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::Wake;
+use standpipe_shm::private_fd::PrivateFd;
 pub use standpipe_shm::rendezvous::PipeId;
 use standpipe_shm::{fork, patience, pool};
 
@@ -113,7 +114,7 @@ pub fn remove_fd(shared: &Shared, fd: RawFd) {
 ///
 /// # Errors
 /// `EBADF` without an end; else as open(2) of `/proc/self/fd`.
-pub fn reopen_for_writing(live: &Live, shared: &Shared) -> io::Result<OwnedFd> {
+pub fn reopen_for_writing(live: &Live, shared: &Shared) -> io::Result<PrivateFd> {
     let fds = live.pipes.get(&shared.id).map(|known| &known.fds);
     let fd = fds.and_then(|fds| fds.first()).ok_or(Errno::BADF)?;
     // SAFETY: an end owns it, and takes it off the list, which is locked, before it closes it.
