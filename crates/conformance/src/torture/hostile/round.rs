@@ -1,6 +1,7 @@
 //! One round: some honest ones, one hostile one, and the end of a side.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -170,11 +171,19 @@ impl<'a> Round<'a> {
         let rng = self.rng.fork();
         let mut living: Vec<_> = self.children.iter().map(|child| child.pid).collect();
         living.extend([getpid(), Pid::INIT]);
-        let (ends, board) = (&mut self.ends, self.board);
+        let (ends, board, complaints) = (&mut self.ends, self.board, &self.complaints);
         fork(|| {
             die_with_parent();
             living.push(getpid());
-            let scribbler = Scribbler::new(rng, living).expect("cannot look for lanes");
+            let (reader, writer) = ends.as_ref().expect("the parent's ends");
+            let spared = [
+                reader.as_end().as_fd(),
+                writer.as_end().as_fd(),
+                ready.as_fd(),
+                go.as_fd(),
+                complaints.as_fd(),
+            ];
+            let scribbler = Scribbler::new(rng, living, &spared).expect("cannot look for lanes");
             assert!(scribbler.has_lane(), "no lane to write into");
             // It is a member that nobody waits for.
             drop(ends.take());
