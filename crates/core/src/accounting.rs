@@ -80,7 +80,8 @@ pub const fn wakes_writer(
     capacity_bytes: usize,
     segment_bytes: usize,
 ) -> bool {
-    let room = capacity_bytes - queued_bytes;
+    // More may be queued than fits: the two are hints, and the capacity may have been changed between.
+    let room = capacity_bytes.saturating_sub(queued_bytes);
     queued_bytes == 0 || room >= wanted_bytes || room >= segment_bytes
 }
 
@@ -186,6 +187,11 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn more_than_fits_leaves_no_room() {
+        assert!(!wakes_writer(1, 8192, 4096, 4096));
     }
 
     #[test]
