@@ -29,10 +29,12 @@ impl Common {
         Ok(Self::Pipe(reader, writer))
     }
 
-    /// In a child: the end to read from, and no other.
-    pub(super) fn into_reader(self) -> Reader {
+    /// In a child: the end to read from, and no other. (A pipe's reader that is a bare descriptor of a
+    /// process that knows better is nobody's use.)
+    pub(super) fn into_reader(self, unaware: bool) -> Reader {
         match self {
             Self::Pipe(reader, _) => reader,
+            Self::Fifo(_, fifo) if unaware => open(Engine::Kernel, &fifo, OFlags::RDONLY),
             Self::Fifo(engine, fifo) => open(engine, &fifo, OFlags::RDONLY),
         }
     }

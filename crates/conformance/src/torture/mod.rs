@@ -5,7 +5,8 @@
 //! new ones in their place, and in the end kills one side for good. Writers send records, numbered
 //! and checksummed. In some rounds there are writers among them that know nothing of standpipe:
 //! they write to the bare descriptor. Readers check each, and publish it on the `board`, which all share.
-//! In some rounds the pipe is a FIFO and its peers are strangers: each opens it by itself. Then nobody
+//! In some rounds the pipe is a FIFO and its peers are strangers: each opens it by itself, and some
+//! readers know nothing of standpipe either. Then nobody
 //! but the children has the lane, and one side is not killed before the last act: bytes of a lane that
 //! nobody holds any more are gone.
 //!

@@ -52,7 +52,7 @@ pub(super) struct Plan {
     pub(super) readers: usize,
     /// They come by a FIFO's path.
     pub(super) strangers: bool,
-    /// Some of the writers know nothing of standpipe.
+    /// Some of the writers (and of strangers, the readers as well) know nothing of standpipe.
     pub(super) mixed: bool,
     /// Kills before the last act.
     pub(super) kills: usize,

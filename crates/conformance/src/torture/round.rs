@@ -117,7 +117,7 @@ impl<'a> Round<'a> {
             let ends = ends.expect("children are made from the parent's ends");
             let result = match side {
                 Side::Writer => worker.write(&ends.into_writer(unaware)),
-                Side::Reader => worker.read(&ends.into_reader()),
+                Side::Reader => worker.read(&ends.into_reader(unaware)),
             };
             if let Err(complaint) = result {
                 // Atomic, and read by the parent; there is nobody to tell if it fails.
