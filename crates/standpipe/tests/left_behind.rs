@@ -64,3 +64,32 @@ fn a_writer_that_polls_moves_it_on() {
     let mut entries = [Entry::new(&writer, PollFlags::OUT)];
     assert_eq!(poll(&mut entries, None, None).unwrap(), 1);
 }
+
+/// A piece of the lane ends where a write did, so writes of somewhat more than half a page take a page
+/// each in the kernel pipe.
+#[test]
+fn writes_of_half_a_page_fit_the_kernel_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fifo");
+    fifo::create(&path, 0o600).unwrap();
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let unaware = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
+    let writer = fifo::open_write(&path).unwrap();
+    let reader = fifo::open_read(&path).unwrap();
+    let mut byte = [0];
+    once_asleep(
+        || (&reader).read_exact(&mut byte).unwrap(),
+        |_| (&writer).write_all(b"x").unwrap(),
+    );
+    let mut bytes = 0;
+    while bytes + 2100 <= writer.capacity_bytes().unwrap() {
+        bytes += (&writer).write(&[7; 2100]).unwrap();
+    }
+    assert_eq!(
+        rustix::io::ioctl_fionread(&unaware).unwrap(),
+        0,
+        "it is in the lane"
+    );
+    standpipe::end::prepare_for_exec().unwrap();
+    assert_eq!(rustix::io::ioctl_fionread(&unaware).unwrap(), bytes as u64);
+}
