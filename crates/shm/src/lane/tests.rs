@@ -332,7 +332,7 @@ fn whoever_follows_a_dead_writer_asks_for_bytes_in_the_kernel_pipe() {
             asked.set(true);
             0
         };
-        lane.try_write(&mut Gather::new(&slices), 0, ask).unwrap();
+        let _ = lane.try_write(&mut Gather::new(&slices), 0, ask).unwrap();
         asked.get()
     };
     assert_eq!([asks(), asks()], [true, false]);

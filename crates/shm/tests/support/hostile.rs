@@ -93,7 +93,7 @@ impl Scene {
             12 => self.sleep(side, bytes),
             13 => self.look(side, bytes),
             14 => self.note(at),
-            15 if value % 8 == 0 => self.resize(at),
+            15 if value.is_multiple_of(8) => self.resize(at),
             _ => self.leave_and_enter(),
         }
     }
@@ -106,7 +106,10 @@ impl Scene {
             // Where positions wrap around.
             2 => self.put(at & !7, &(value % (1 << 17)).wrapping_neg().to_le_bytes()),
             // Another ring, as likely as not one that is there.
-            3 => self.put(at & !7, &(value % 24 << 8 | value >> 8 & 7).to_le_bytes()),
+            3 => self.put(
+                at & !7,
+                &(((value % 24) << 8) | ((value >> 8) % 8)).to_le_bytes(),
+            ),
             _ => self.nudge(at, value),
         }
     }

@@ -112,7 +112,7 @@ impl<'a> Round<'a> {
         (0..self.plan.writers).for_each(|id| self.spawn(Side::Writer, id));
         (0..self.plan.readers).for_each(|id| self.spawn(Side::Reader, id));
         let (ready, go) = (io::pipe()?, io::pipe()?);
-        let hostile = self.spawn_hostile(ready.1, go.0);
+        let hostile = self.spawn_hostile(ready.1, &go.0);
         // While the lane is in order: the judge must not meet the hostile one itself.
         self.ends = None;
         // Ends without a byte if it died, which is seen below.
@@ -167,7 +167,7 @@ impl<'a> Round<'a> {
     }
 
     /// It knows the lane by inheritance, and starts when told to.
-    fn spawn_hostile(&mut self, ready: PipeWriter, go: PipeReader) -> Pid {
+    fn spawn_hostile(&mut self, ready: PipeWriter, mut go: &PipeReader) -> Pid {
         let rng = self.rng.fork();
         let mut living: Vec<_> = self.children.iter().map(|child| child.pid).collect();
         living.extend([getpid(), Pid::INIT]);
@@ -189,7 +189,7 @@ impl<'a> Round<'a> {
             drop(ends.take());
             (&ready).write_all(b"!").expect("the parent waits for this");
             drop(ready);
-            let _ = (&go).read(&mut [0]);
+            let _ = go.read(&mut [0]);
             let (side, id, field) = HOSTILE;
             let done = scribbler.work(|count| board.set(side, id, field, count));
             panic!("the hostile one stopped: {done:?}");

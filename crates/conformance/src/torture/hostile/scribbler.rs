@@ -94,7 +94,7 @@ impl Scribbler {
             3 => {
                 let tid = self.living[self.rng.usize(..self.living.len())];
                 let flags = self.rng.u64(..4) << 30;
-                tid.as_raw_nonzero().get() as u64 | flags
+                u64::from(tid.as_raw_nonzero().get().cast_unsigned()) | flags
             }
             // As somewhere else.
             4 => word_at(memory, self.rng.u64(..HEADER_BYTES / 8) * 8)?,
