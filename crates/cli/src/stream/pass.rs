@@ -7,8 +7,9 @@ use rustix::pipe::{SpliceFlags, splice};
 
 use super::{Input, Output, Trouble};
 
-/// Copied before anything is spliced: a neighbour that speaks standpipe shows itself meanwhile.
-const FIRST_BYTES: usize = 4 << 20;
+/// Copied before it is decided how to go on: a neighbour that speaks standpipe shows itself
+/// meanwhile, and one that is done with the lane does, too.
+const WINDOW_BYTES: usize = 4 << 20;
 
 /// Copied at a time. Both copies of it should find it in the processor's second-level cache.
 const COPY_BYTES: usize = 128 << 10;
@@ -41,7 +42,7 @@ impl Watch for Unwatched {}
 /// is cheaper for both sides than a copy.
 pub fn pass(input: &Input, output: &Output, watch: &mut impl Watch) -> Result<(), Trouble> {
     let mut buffer = vec![0; COPY_BYTES];
-    if input.is_pipe() && !copy_first(input, output, watch, &mut buffer)? {
+    if input.is_pipe() && !copy_while_lane(input, output, watch, &mut buffer)? {
         return Ok(());
     }
     if may_splice(input, output)? && splice_all(input, output, watch)? {
@@ -51,21 +52,26 @@ pub fn pass(input: &Input, output: &Output, watch: &mut impl Watch) -> Result<()
     Ok(())
 }
 
-/// Copies the beginning, or until there is a lane; `false` if that was all.
-fn copy_first(
+/// Copies until nothing comes through a lane (any more); `false` if that was all.
+fn copy_while_lane(
     input: &Input,
     output: &Output,
     watch: &mut impl Watch,
     buffer: &mut [u8],
 ) -> Result<bool, Trouble> {
-    let mut left = FIRST_BYTES;
-    while left > 0 && input.lane_bytes() == 0 {
-        match copy(input, output, watch, buffer)? {
-            0 => return Ok(false),
-            count => left = left.saturating_sub(count),
+    loop {
+        let before = input.lane_bytes();
+        let mut left = WINDOW_BYTES;
+        while left > 0 {
+            match copy(input, output, watch, buffer)? {
+                0 => return Ok(false),
+                count => left = left.saturating_sub(count),
+            }
+        }
+        if input.lane_bytes() == before {
+            return Ok(true);
         }
     }
-    Ok(true)
 }
 
 /// One piece; how long it was.
@@ -82,9 +88,9 @@ fn copy(
     Ok(count)
 }
 
-/// Whether one of the sides is a pipe, as splice(2) wants it, and no lane is in the way.
+/// Whether one of the sides is a pipe, as splice(2) wants it; no lane is in the way then.
 fn may_splice(input: &Input, output: &Output) -> Result<bool, Trouble> {
-    if input.lane_bytes() > 0 || !(input.is_pipe() || output.is_pipe()) {
+    if !(input.is_pipe() || output.is_pipe()) {
         return Ok(false);
     }
     input.use_kernel().map_err(|error| input.trouble(error))?;
