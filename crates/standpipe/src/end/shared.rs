@@ -22,6 +22,8 @@ pub struct Shared {
     pub(super) capacity: Capacity,
     wake: Wake,
     lane: OnceLock<Lane>,
+    /// How many bytes of it count against the limits of this process. (Others may change its capacity.)
+    counted_bytes: AtomicUsize,
     /// No lane is made or joined (any more).
     is_retired: AtomicBool,
     /// Other processes may have the lane.
@@ -66,6 +68,7 @@ impl Shared {
             capacity,
             wake,
             lane: OnceLock::new(),
+            counted_bytes: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             is_met: AtomicBool::new(false),
             is_open_to_strangers: AtomicBool::new(is_open_to_strangers),
@@ -99,13 +102,19 @@ impl Shared {
     fn make_lane(&self) -> Option<&Lane> {
         if !self.is_retired() {
             match self.new_lane() {
-                // Another thread was faster: back with ours.
-                Ok(lane) => match self.lane.set(lane) {
-                    Ok(()) => self.sign_in(),
-                    Err(lane) => give_back(lane),
+                Ok((lane, bytes)) => match self.lane.set(lane) {
+                    Ok(()) => {
+                        self.counted_bytes.store(bytes, Ordering::Relaxed);
+                        self.sign_in();
+                    }
+                    // Another thread was faster: back with ours.
+                    Err(lane) => {
+                        limits::give_lane_back(bytes);
+                        pool::keep(lane);
+                    }
                 },
-                // Slower, never wrong.
-                Err(_) => self.is_retired.store(true, Ordering::Relaxed),
+                // Slower, never wrong; also the lane of another thread that had more luck.
+                Err(_) => self.retire(),
             }
             // Pairs with the fence in `keep_writers_outside`: one of the two tells the lane.
             full_fence();
@@ -114,25 +123,42 @@ impl Shared {
         self.lane.get()
     }
 
-    fn new_lane(&self) -> io::Result<Lane> {
+    /// And how many bytes of it were counted.
+    fn new_lane(&self) -> io::Result<(Lane, usize)> {
         let size = self.size();
-        if !limits::take_lane(size.capacity_bytes()) {
+        let bytes = size.capacity_bytes();
+        if !limits::take_lane(bytes) {
             return Err(Errno::NOMEM.into());
         }
-        pool::take(size, self.wake).inspect_err(|_| limits::give_lane_back(size.capacity_bytes()))
+        match pool::take(size, self.wake) {
+            Ok(lane) => Ok((lane, bytes)),
+            Err(error) => {
+                limits::give_lane_back(bytes);
+                Err(error)
+            }
+        }
+    }
+
+    /// The lane is about to have another capacity, as far as the limits of this process allow.
+    pub(super) fn count_lane(&self, bytes: usize) -> io::Result<()> {
+        let before = self.counted_bytes.swap(bytes, Ordering::Relaxed);
+        limits::change_lane(before, bytes)
+            .inspect_err(|_| self.counted_bytes.store(before, Ordering::Relaxed))
     }
 
     /// A lane that was handed over becomes this pipe's, unless it has one.
     pub fn join(&self, lane: Lane) {
-        if self.is_retired() || !limits::take_lane(lane.size().capacity_bytes()) {
+        let bytes = lane.size().capacity_bytes();
+        if self.is_retired() || !limits::take_lane(bytes) {
             return;
         }
         match self.lane.set(lane) {
             Ok(()) => {
+                self.counted_bytes.store(bytes, Ordering::Relaxed);
                 self.note_met();
                 self.sign_in();
             }
-            Err(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
+            Err(_) => limits::give_lane_back(bytes),
         }
     }
 
@@ -291,16 +317,12 @@ impl Locals {
 impl Drop for Shared {
     fn drop(&mut self) {
         registry::remove(self);
-        match self.lane.take() {
-            Some(lane) if !self.is_met() => give_back(lane),
-            Some(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
-            None => {}
+        limits::give_lane_back(self.counted_bytes.load(Ordering::Relaxed));
+        if let Some(lane) = self.lane.take()
+            && !self.is_met()
+        {
+            // Nobody else can reach it.
+            pool::keep(lane);
         }
     }
-}
-
-/// A lane that nobody else can reach.
-fn give_back(lane: Lane) {
-    limits::give_lane_back(lane.size().capacity_bytes());
-    pool::keep(lane);
 }
