@@ -46,9 +46,13 @@ impl Meetings {
 
     /// Arranges a meeting, serves whoever wants to join, or looks for an answer.
     pub fn look(&self, shared: &Shared, pipe: BorrowedFd<'_>, role: Role) {
-        if let Ok(mut place) = self.0.try_lock()
-            && !shared.is_retired()
-        {
+        let Ok(mut place) = self.0.try_lock() else {
+            return;
+        };
+        if shared.is_retired() {
+            // There is nothing to arrange any more, and nothing to be woken by.
+            *place = Place::default();
+        } else {
             place.look(shared, pipe, role);
         }
     }
