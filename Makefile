@@ -32,7 +32,7 @@ audit: ## Advisories against the dependencies (fetches the RustSec database)
 
 .PHONY: unit
 unit: ## Unit, conformance, torture and command tests
-	$(CARGO) test --workspace --profile quick --locked
+	TOOLS="cc c++ make pkg-config"; $(CARGO) test --workspace --profile quick --locked
 
 .PHONY: explore
 explore: ## The lane under loom, bounded: seconds
@@ -47,8 +47,15 @@ model: ## The lane protocol, explored with unaware processes and deaths: a minut
 	$(CARGO) test --release --locked -p standpipe --test protocol -- --ignored --nocapture
 
 .PHONY: torture
-torture: ## 100,000 kills at random instants
+torture: ## 100,000 kills at random instants, over pipes, FIFOs, strangers; and hostile peers
 	$(CARGO) run --release --locked -p standpipe-conformance --bin torture -- --kills 100000
+	$(CARGO) run --release --locked -p standpipe-conformance --bin torture -- --hostile --kills 1000
+
+.PHONY: fuzz
+fuzz: ## What strangers send and hostile peers write, under libFuzzer: minutes (FUZZ_SECONDS)
+	. scripts/toolchain.sh && (cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz)
+	. scripts/toolchain.sh && cd fuzz && for target in messages header; do \
+	    cargo +nightly fuzz run $$target -- -max_total_time=$${FUZZ_SECONDS:-300} -timeout=10 -max_len=2400 || exit 1; done
 
 .PHONY: bench
 bench: ## All suites in full, and the report: target/bench/report.html

@@ -1,20 +1,24 @@
-# Sourced: makes sure that cargo and a C linker are there, installing them only where none is.
-# What is there is never changed.
+# Sourced: makes sure that cargo and a C linker (and what else TOOLS names) are there, installing them
+# only where they are not. What is there is never changed.
 
 if [ -f "$HOME/.cargo/env" ]; then . "$HOME/.cargo/env"; fi
 
-if ! command -v cc >/dev/null 2>&1; then
-    echo "standpipe: no C linker (cc) here, installing one" >&2
+missing=""
+for tool in ${TOOLS:-cc}; do
+    command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
+done
+if [ -n "$missing" ]; then
+    echo "standpipe: not here, being installed:$missing" >&2
     as_root=""
     [ "$(id -u)" = 0 ] || as_root=sudo
     if command -v apt-get >/dev/null 2>&1; then
-        $as_root apt-get update -qq && $as_root apt-get install -y -qq gcc libc6-dev
+        $as_root apt-get update -qq && $as_root apt-get install -y -qq gcc g++ libc6-dev make pkg-config
     elif command -v dnf >/dev/null 2>&1; then
-        $as_root dnf install -y -q gcc
+        $as_root dnf install -y -q gcc gcc-c++ make pkgconf-pkg-config
     elif command -v pacman >/dev/null 2>&1; then
-        $as_root pacman -S --noconfirm --needed gcc
+        $as_root pacman -S --noconfirm --needed gcc make pkgconf
     else
-        echo "standpipe: please install a C compiler (cc)" >&2
+        echo "standpipe: please install:$missing" >&2
         exit 1
     fi
 fi >&2

@@ -15,7 +15,6 @@ use standpipe_shm::sync::{AtomicBool, AtomicU32, Ordering};
 
 use super::shared::Shared;
 use super::{End, kernel};
-use crate::pipe::limits;
 
 /// How often writers sleep before the lane doubles: a stream that is merely faster than its reader for a
 /// moment does not get there.
@@ -106,14 +105,14 @@ impl Shared {
 
     fn resize(&self, lane: &Lane, size: PipeSize) -> io::Result<()> {
         let before = lane.size().capacity_bytes();
-        limits::change_lane(before, size.capacity_bytes())?;
+        self.count_lane(size.capacity_bytes())?;
         let resized = lane.resize(size).map_err(|error| match error {
             LaneError::Busy { .. } => Errno::BUSY.into(),
             error => io::Error::from(error),
         });
         match resized {
             Ok(()) => self.capacity.set(size),
-            Err(_) => limits::change_lane(size.capacity_bytes(), before)?,
+            Err(_) => self.count_lane(before)?,
         }
         resized
     }

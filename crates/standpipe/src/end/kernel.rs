@@ -154,6 +154,11 @@ pub fn grow(fd: BorrowedFd<'_>, bytes: usize) {
     }
 }
 
+/// Has the kernel pipe hold twice as much. Says whether it does.
+pub fn double(fd: BorrowedFd<'_>) -> bool {
+    capacity_bytes(fd).is_ok_and(|now| rustix::pipe::fcntl_setpipe_size(fd, 2 * now).is_ok())
+}
+
 /// Another description of the same pipe, to write to without blocking.
 pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> io::Result<PrivateFd> {
     reopen(fd, OFlags::WRONLY)

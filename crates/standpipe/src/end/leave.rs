@@ -61,8 +61,7 @@ pub fn as_last_reader(shared: &Shared, fd: BorrowedFd<'_>) -> io::Result<Moved> 
         Some(lane) if had_entered && shared.is_open_to_strangers() && !is_empty(lane) => {
             let _no_fork = registry::hold_forks();
             let pipe = kernel::reopen_for_writing(fd)?;
-            make_room(lane, pipe.as_fd());
-            lane.empty_into(pipe.as_fd()).map(Moved::from)
+            empty_with_room(lane, pipe.as_fd())
         }
         _ => Ok(Moved::All),
     }
@@ -74,11 +73,9 @@ pub fn as_last_writer(shared: &Shared, fd: BorrowedFd<'_>) {
     if let Some(lane) = shared.lane()
         && shared.is_open_to_strangers()
         && !is_empty(lane)
-        && matches!(kernel::is_broken(fd), Ok(false))
     {
         // A closing end has no way to report, and no reason to: readers of the lane find what stays.
-        make_room(lane, fd);
-        let _ = signals::without_broken_pipe(|| lane.empty_into(fd));
+        let _ = empty_with_room(lane, fd);
     }
 }
 
@@ -143,8 +140,7 @@ fn empty(shared: &Shared, lane: &Lane) -> io::Result<Moved> {
     // A child must not inherit the descriptor: it would keep the end of the stream from the readers.
     let live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
-    make_room(lane, pipe.as_fd());
-    lane.empty_into(pipe.as_fd()).map(Moved::from)
+    empty_with_room(lane, pipe.as_fd())
 }
 
 /// Empties the lane. The kernel pipe is made large enough for all; if the user's limits do not allow
@@ -155,12 +151,30 @@ fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
     }
     let mut live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
-    make_room(lane, pipe.as_fd());
-    if !lane.empty_into(pipe.as_fd())? {
+    if empty_with_room(lane, pipe.as_fd())? == Moved::Partly {
         registry::close_in_children(&mut live, &pipe);
         leave_to_thread(shared.clone(), pipe);
     }
     Ok(())
+}
+
+/// Empties the lane into `pipe`, which is made as large as it takes, or as the user's limits allow.
+/// Where nobody reads there is nothing to move: what is in a broken pipe is lost, wherever it lies.
+fn empty_with_room(lane: &Lane, pipe: BorrowedFd<'_>) -> io::Result<Moved> {
+    if kernel::is_broken(pipe)? {
+        return Ok(Moved::All);
+    }
+    make_room(lane, pipe);
+    loop {
+        match signals::without_broken_pipe(|| lane.empty_into(pipe)) {
+            Ok(true) => return Ok(Moved::All),
+            // Each piece takes a page of the kernel pipe, however short it is.
+            Ok(false) if kernel::double(pipe) => {}
+            Ok(false) => return Ok(Moved::Partly),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Moved::All),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Has the kernel pipe hold what is queued in the lane as well, as far as the user's limits allow. What

@@ -95,7 +95,13 @@ impl Meetings {
         let Ok(mut place) = self.place.try_lock() else {
             return;
         };
-        if shared.is_retired() || !place.has_news() {
+        if shared.is_retired() {
+            // There is nothing to arrange any more, and nothing to be woken by.
+            *place = Place::default();
+            self.is_arranged.store(false, Ordering::Relaxed);
+            return;
+        }
+        if !place.has_news() {
             return;
         }
         // A forked child must find a meeting, or a lane, with all its descriptors or not at all.

@@ -195,6 +195,8 @@ fn release() {
 /// In a forked child: page tables are empty, the pool's lanes are the parent's, and so are its
 /// meetings.
 fn begin_anew() {
+    let is_elsewhere = fork::is_in_other_pid_namespace();
+    let mut pipes = Vec::new();
     HELD.with(|place| {
         if let Some(held) = place.borrow_mut().as_mut() {
             held.pool.clear();
@@ -205,14 +207,18 @@ fn begin_anew() {
                     pipe.sign_in();
                 }
                 pipe.meetings.begin_anew();
-                if fork::is_in_other_pid_namespace() {
-                    pipe.retire();
-                }
+            }
+            if is_elsewhere {
+                pipes.clone_from(&held.pipes);
             }
         }
     });
     patience::recount_processors();
     release();
+    // Locks hold thread ids, which mean others here. (After the release: to leave, the list is taken.)
+    for pipe in pipes {
+        pipe.retire();
+    }
 }
 
 /// As in a process that was just started by exec: nothing is known of any pipe, and of the pipes'

@@ -22,6 +22,8 @@ pub struct Shared {
     pub(super) capacity: Capacity,
     wake: Wake,
     lane: OnceLock<Lane>,
+    /// How many bytes of it count against the limits of this process. (Others may change its capacity.)
+    counted_bytes: AtomicUsize,
     /// No lane is made or joined (any more).
     is_retired: AtomicBool,
     /// Other processes may have the lane.
@@ -66,6 +68,7 @@ impl Shared {
             capacity,
             wake,
             lane: OnceLock::new(),
+            counted_bytes: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             is_met: AtomicBool::new(false),
             is_open_to_strangers: AtomicBool::new(is_open_to_strangers),
@@ -104,9 +107,11 @@ impl Shared {
     pub fn make_lane_held(&self, _no_fork: &registry::Live) -> Option<&Lane> {
         // Another thread may have been faster.
         if self.lane.get().is_none() && !self.is_retired() {
-            match self.new_lane().map(|lane| self.lane.set(lane)) {
-                Ok(set) => {
+            match self.new_lane() {
+                Ok((lane, bytes)) => {
+                    let set = self.lane.set(lane);
                     debug_assert!(set.is_ok(), "lanes are set while forks are held");
+                    self.counted_bytes.store(bytes, Ordering::Relaxed);
                     self.sign_in();
                 }
                 // Slower, never wrong.
@@ -119,25 +124,42 @@ impl Shared {
         self.lane.get()
     }
 
-    fn new_lane(&self) -> io::Result<Lane> {
+    /// And how many bytes of it were counted.
+    fn new_lane(&self) -> io::Result<(Lane, usize)> {
         let size = self.size();
-        if !limits::take_lane(size.capacity_bytes()) {
+        let bytes = size.capacity_bytes();
+        if !limits::take_lane(bytes) {
             return Err(Errno::NOMEM.into());
         }
-        pool::take(size, self.wake).inspect_err(|_| limits::give_lane_back(size.capacity_bytes()))
+        match pool::take(size, self.wake) {
+            Ok(lane) => Ok((lane, bytes)),
+            Err(error) => {
+                limits::give_lane_back(bytes);
+                Err(error)
+            }
+        }
+    }
+
+    /// The lane is about to have another capacity, as far as the limits of this process allow.
+    pub(super) fn count_lane(&self, bytes: usize) -> io::Result<()> {
+        let before = self.counted_bytes.swap(bytes, Ordering::Relaxed);
+        limits::change_lane(before, bytes)
+            .inspect_err(|_| self.counted_bytes.store(before, Ordering::Relaxed))
     }
 
     /// A lane that was handed over becomes this pipe's, unless it has one. Called while forks are held.
     pub fn join(&self, lane: Lane) {
-        if self.is_retired() || !limits::take_lane(lane.size().capacity_bytes()) {
+        let bytes = lane.size().capacity_bytes();
+        if self.is_retired() || !limits::take_lane(bytes) {
             return;
         }
         match self.lane.set(lane) {
             Ok(()) => {
+                self.counted_bytes.store(bytes, Ordering::Relaxed);
                 self.note_met();
                 self.sign_in();
             }
-            Err(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
+            Err(_) => limits::give_lane_back(bytes),
         }
     }
 
@@ -296,16 +318,12 @@ impl Locals {
 impl Drop for Shared {
     fn drop(&mut self) {
         registry::remove(self);
-        match self.lane.take() {
-            Some(lane) if !self.is_met() => give_back(lane),
-            Some(lane) => limits::give_lane_back(lane.size().capacity_bytes()),
-            None => {}
+        limits::give_lane_back(self.counted_bytes.load(Ordering::Relaxed));
+        if let Some(lane) = self.lane.take()
+            && !self.is_met()
+        {
+            // Nobody else can reach it.
+            pool::keep(lane);
         }
     }
-}
-
-/// A lane that nobody else can reach.
-fn give_back(lane: Lane) {
-    limits::give_lane_back(lane.size().capacity_bytes());
-    pool::keep(lane);
 }
