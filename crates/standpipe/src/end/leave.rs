@@ -5,13 +5,14 @@
 //! `docs/LANE_PROTOCOL.md`.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use standpipe_shm::lane::Lane;
 use standpipe_shm::signals;
 use standpipe_shm::sync::Ordering;
 
+use super::registry::Live;
 use super::shared::Shared;
 use super::{kernel, registry};
 
@@ -150,8 +151,7 @@ fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
     let mut live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
     if empty_with_room(lane, pipe.as_fd())? == Moved::Partly {
-        registry::close_in_children(&mut live, &pipe);
-        leave_to_thread(shared.clone(), pipe);
+        return leave_to_thread(&mut live, shared.clone(), pipe);
     }
     Ok(())
 }
@@ -186,8 +186,10 @@ fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
     kernel::grow(pipe, held + moving);
 }
 
-fn leave_to_thread(shared: Arc<Shared>, pipe: OwnedFd) {
-    std::thread::spawn(move || {
+/// Called while forks are held.
+fn leave_to_thread(live: &mut Live, shared: Arc<Shared>, pipe: OwnedFd) -> io::Result<()> {
+    let number = pipe.as_raw_fd();
+    let move_rest = move || {
         // The program's end is no reason to end ours.
         signals::block_broken_pipe();
         let lane = shared.lane().expect("a lane stays");
@@ -198,5 +200,9 @@ fn leave_to_thread(shared: Arc<Shared>, pipe: OwnedFd) {
         let mut live = registry::hold_forks();
         registry::closes(&mut live, &pipe);
         drop(pipe);
-    });
+    };
+    // Without a thread the pipe is closed here.
+    std::thread::Builder::new().spawn(move_rest)?;
+    registry::close_in_children(live, &number);
+    Ok(())
 }
