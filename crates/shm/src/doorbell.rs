@@ -39,7 +39,7 @@ impl Doorbell {
         }
     }
 
-    /// Silences it.
+    /// Silences it. Never waits, whatever a peer did to the descriptor.
     pub fn silence(&self) {
         let mut count = [0_u8; 8];
         let mut slices = [IoSliceMut::new(&mut count)];

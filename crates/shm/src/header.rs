@@ -38,6 +38,9 @@ pub struct Header {
     pub readers: Roster,
     /// The capacity of the kernel pipe when that of the lane was last set by it; 0 before.
     pub kernel_capacity: AtomicU64,
+    /// Where the last ring of each order lies, as in `ring`; 0 for none. Stored to by who holds both locks.
+    #[cfg(not(loom))]
+    pub places: [AtomicU64; standpipe_core::size::MAX_ORDER as usize + 1],
     /// Where writes ended (see `lane/cut.rs`).
     #[cfg(not(loom))]
     pub write_ends: crate::lane::WriteEnds,

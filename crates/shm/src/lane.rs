@@ -26,8 +26,8 @@
 //! # Death
 //! A position is stored once per chunk, when everything below it is in place; so a peer killed at
 //! any instruction leaves a lane that is consistent as it stands. Its locks and its seat are passed
-//! on by the kernel (see `lock.rs`). What it copied but did not publish was never written. (The one exception is
-//! [`Lane::drain`], whose bytes go elsewhere: killed in it, a piece may come twice.)
+//! on by the kernel (see `lock.rs`). What it copied but did not publish was never written. How bytes that
+//! go elsewhere are moved exactly once is in `lane/empty.rs`.
 //!
 //! # Invariants
 //! 1. `head <= tail <= head + capacity` (checked on every use: a hostile peer gets

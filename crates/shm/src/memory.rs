@@ -5,9 +5,9 @@
 //! address:  |  ring  |  ring again |
 //! ```
 //! A ring is mapped twice in a row, so that a copy never has to be split at its end. Which one counts
-//! is a word in the header; a change of capacity adds a ring at the end of the file, copies what is
-//! queued, and stores that word. Rings that counted before stay mapped until the lane goes: somebody
-//! may still be looking.
+//! is a word in the header; a change of capacity takes the ring of that capacity, which is added at the
+//! end of the file the first time, copies what is queued, and stores that word. Rings that counted before
+//! stay mapped until the lane goes: somebody may still be looking.
 //!
 //! The file is sealed against shrinking, so no page that was populated can vanish under us. It has no
 //! name: it is gone with the processes that share it.
@@ -15,7 +15,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::{self, NonNull};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -28,8 +27,8 @@ use crate::header::Header;
 use crate::private_fd::PrivateFd;
 use crate::sync::{AtomicPtr, Ordering};
 
-/// Most rings of one lane: a peer that changes the word again and again must not use up our address
-/// space.
+/// Most rings of one lane, more than there are capacities: a peer that changes the word again and again
+/// must not use up our address space.
 const MOST_RINGS: usize = 64;
 
 /// A mapped lane.
@@ -37,9 +36,9 @@ pub struct Memory {
     header: Mapping,
     /// The ring that counted when we last looked; one of `rings`.
     ring: AtomicPtr<Ring>,
-    /// In boxes, which stay where they are.
-    #[allow(clippy::vec_box)]
-    rings: Mutex<Vec<Box<Ring>>>,
+    /// Boxes that are filled in one after the other, and stay until the end. Without a lock: a child that
+    /// is forked meanwhile would find it taken for ever.
+    rings: [AtomicPtr<Ring>; MOST_RINGS],
     file: PrivateFd,
 }
 
@@ -102,11 +101,10 @@ impl Memory {
             first_page: 1,
             order,
         };
-        let word = &header_of(&header).ring.0;
-        word.store(place.word(), Ordering::Relaxed);
         let ring = Ring::map(&file, place)?;
         let memory = Self::with_header(file, header);
-        memory.add(&mut memory.rings(), ring);
+        memory.note_place(place, Ordering::Relaxed);
+        memory.install(memory.add(ring).expect("room for the first"));
         Ok(memory)
     }
 
@@ -123,7 +121,7 @@ impl Memory {
         Self {
             header,
             ring: AtomicPtr::new(ptr::null_mut()),
-            rings: Mutex::default(),
+            rings: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             file,
         }
     }
@@ -161,29 +159,69 @@ impl Memory {
         let word = self.header().ring.0.load(Ordering::Relaxed);
         let corrupted = || io::Error::new(io::ErrorKind::InvalidData, BadRing(word));
         let place = Place::from_word(word).ok_or_else(corrupted)?;
-        let mut rings = self.rings();
-        if let Some(known) = rings.iter().find(|ring| ring.place == place) {
+        if let Some(known) = self.known(place) {
+            // Its memory was given back when it ceased to count.
+            known.forget_page_tables();
             self.install(known);
-            return Ok(self.ring());
+            return Ok(known);
         }
         let file_bytes = rustix::fs::fstat(&self.file)?.st_size.cast_unsigned();
-        if rings.len() == MOST_RINGS || place.end_bytes() > file_bytes {
+        if place.end_bytes() > file_bytes {
             return Err(corrupted());
         }
-        self.add(&mut rings, Ring::map(&self.file, place)?);
-        Ok(self.ring())
+        let ring = Ring::map(&self.file, place)?;
+        let ring = self.add(ring).ok_or_else(corrupted)?;
+        self.install(ring);
+        Ok(ring)
     }
 
-    #[allow(clippy::vec_box)]
-    fn rings(&self) -> MutexGuard<'_, Vec<Box<Ring>>> {
-        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self, place: Place) -> Option<&Ring> {
+        self.rings
+            .iter()
+            // SAFETY: null, or a box of `add`, which nobody takes away while `self` lives. Acquire pairs with
+            // the Release there: it is whole.
+            .map_while(|ring| unsafe { ring.load(Ordering::Acquire).as_ref() })
+            .find(|ring| ring.place == place)
     }
 
-    #[allow(clippy::vec_box)]
-    fn add(&self, rings: &mut Vec<Box<Ring>>, ring: Ring) {
-        let ring = Box::new(ring);
-        self.install(&ring);
-        rings.push(ring);
+    /// `None` if there are too many.
+    fn add(&self, ring: Ring) -> Option<&Ring> {
+        let place = ring.place;
+        let new = Box::into_raw(Box::new(ring));
+        let take = |slot: &AtomicPtr<Ring>| {
+            // Release pairs with the Acquire in `known`.
+            slot.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Relaxed)
+        };
+        if self.rings.iter().any(|slot| take(slot).is_ok()) {
+            // The first of its place, should another thread have been faster.
+            return self.known(place);
+        }
+        // SAFETY: made above, and nobody else has it.
+        drop(unsafe { Box::from_raw(new) });
+        None
+    }
+
+    fn note_place(&self, place: Place, order: Ordering) {
+        let places = &self.header().places;
+        places[usize::from(place.order)].store(place.word(), Ordering::Relaxed);
+        self.header().ring.0.store(place.word(), order);
+    }
+
+    /// Where a ring of this order was before, if it was at all, or behind everything else.
+    fn place_for(&self, order: u8) -> io::Result<Place> {
+        let end = rustix::fs::fstat(&self.file)?.st_size.cast_unsigned();
+        let noted = self.header().places[usize::from(order)].load(Ordering::Relaxed);
+        match Place::from_word(noted) {
+            Some(place) if place.order == order && place.end_bytes() <= end => Ok(place),
+            _ => {
+                let place = Place {
+                    first_page: end.div_ceil(PAGE_BYTES as u64),
+                    order,
+                };
+                rustix::fs::ftruncate(&self.file, place.end_bytes())?;
+                Ok(place)
+            }
+        }
     }
 
     fn install(&self, ring: &Ring) {
@@ -199,23 +237,20 @@ impl Memory {
     /// What the kernel says if the memory can't be had. Nothing changed then.
     pub fn replace(&self, capacity_bytes: usize, from: u64, to: u64) -> io::Result<()> {
         let old = self.current()?;
-        let end = rustix::fs::fstat(&self.file)?.st_size.cast_unsigned();
-        let place = Place {
-            first_page: end.div_ceil(PAGE_BYTES as u64),
-            order: (capacity_bytes / PAGE_BYTES).trailing_zeros() as u8,
+        let place = self.place_for((capacity_bytes / PAGE_BYTES).trailing_zeros() as u8)?;
+        let new = match self.known(place) {
+            Some(known) => known,
+            None => self
+                .add(Ring::map(&self.file, place)?)
+                .ok_or(io::ErrorKind::ResourceBusy)?,
         };
-        let mut rings = self.rings();
-        if rings.len() == MOST_RINGS {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
-        rustix::fs::ftruncate(&self.file, place.end_bytes())?;
-        let new = Ring::map(&self.file, place)?;
+        new.forget_page_tables();
         new.populate(from, to)?;
-        copy_queued(old, &new, from, to)?;
-        self.add(&mut rings, new);
+        copy_queued(old, new, from, to)?;
+        self.install(new);
         // The commit point: killed before it, nothing happened. Release: what was copied is there for
         // whoever gets one of the locks.
-        self.header().ring.0.store(place.word(), Ordering::Release);
+        self.note_place(place, Ordering::Release);
         self.give_back(old.place);
         Ok(())
     }
@@ -234,6 +269,18 @@ impl Memory {
         match Place::from_word(self.header().ring.0.load(Ordering::Relaxed)) {
             Some(place) => place.capacity_bytes(),
             None => self.ring().capacity_bytes(),
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        for ring in &self.rings {
+            let ring = ring.load(Ordering::Acquire);
+            if !ring.is_null() {
+                // SAFETY: a box of `add`; nothing borrowed from it outlives `self`.
+                drop(unsafe { Box::from_raw(ring) });
+            }
         }
     }
 }
@@ -282,6 +329,13 @@ impl Ring {
             written: Frontier::default(),
             read: Frontier::default(),
         })
+    }
+
+    /// Its pages are not there, or not known to be. (A thread that looks at it meanwhile, without a lock, may
+    /// have it populated once more, or leave it to page faults.)
+    pub fn forget_page_tables(&self) {
+        self.written.reset();
+        self.read.reset();
     }
 
     /// How many bytes it has.

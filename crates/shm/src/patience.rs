@@ -18,7 +18,7 @@ const MIN_SPIN_TICKS: u64 = 4_000;
 /// does not linger either, for the same reason.
 const PROBE_EVERY: u32 = 16;
 /// Most pauses between two looks of a spinner: under a microsecond.
-const MOST_PAUSES: u32 = 16;
+const MOST_PAUSES: u32 = 4;
 /// A peer that was back sooner than this, 100 to 200 nanoseconds, sends a stream of small pieces, and
 /// we are faster than it. Looking at its position each time would take the cache line from it each
 /// time; lingering lets it get some pieces ahead. An answer to something we sent takes longer.

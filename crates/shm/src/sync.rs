@@ -149,6 +149,20 @@ impl<T> AtomicPtr<T> {
     pub fn store(&self, pointer: *mut T, order: Ordering) {
         self.0.store(pointer, order);
     }
+
+    /// See `std`.
+    ///
+    /// # Errors
+    /// The pointer that was there, if it was another.
+    pub fn compare_exchange(
+        &self,
+        current: *mut T,
+        new: *mut T,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<*mut T, *mut T> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
 }
 
 impl AtomicU32 {

@@ -67,6 +67,15 @@ fn memory(len_bytes: usize, seals: SealFlags) -> OwnedFd {
     file
 }
 
+/// Memory of huge pages: a place for one of them takes none yet.
+fn huge_memory() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let file = rustix::fs::memfd_create("test", flags | MemfdFlags::HUGE_2MB)?;
+    rustix::fs::ftruncate(&file, 2 << 20)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK)?;
+    Ok(file)
+}
+
 fn bell() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
 }
@@ -644,8 +653,13 @@ fn the_wrong_descriptor_is_named() {
         &fifo(directory.path(), 0o600),
         OFlags::RDONLY | OFlags::NONBLOCK,
     );
+    let huge = huge_memory().unwrap_or_else(|error| {
+        eprintln!("not run with huge pages: {error}");
+        memory(1, SealFlags::SHRINK)
+    });
     for (place, wrong, field) in [
         (0, &unsealed, "memory"),
+        (0, &huge, "memory"),
         (0, &short, "memory"),
         (0, &read_only, "memory"),
         (0, &half, "memory"),

@@ -148,3 +148,22 @@ fn large_capacities_hold_what_they_say() {
     reader.read_exact(&mut all).unwrap();
     assert!(all.iter().all(|&byte| byte == 7));
 }
+
+#[test]
+fn it_can_be_changed_any_number_of_times_with_bytes_inside() {
+    let (mut reader, mut writer) = pipe().unwrap();
+    into_the_lane(&mut reader, &mut writer);
+    for round in 0..200_u32 {
+        let text = round.to_le_bytes();
+        writer.write_all(&text).unwrap();
+        let capacity_bytes = 4096 << (round % 7);
+        let end = reader.as_end();
+        assert_eq!(
+            end.set_capacity_bytes(capacity_bytes).unwrap(),
+            capacity_bytes
+        );
+        let mut back = [0; 4];
+        reader.read_exact(&mut back).unwrap();
+        assert_eq!(back, text);
+    }
+}

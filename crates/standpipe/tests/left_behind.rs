@@ -93,3 +93,21 @@ fn writes_of_half_a_page_fit_the_kernel_pipe() {
     standpipe::end::prepare_for_exec().unwrap();
     assert_eq!(rustix::io::ioctl_fionread(&unaware).unwrap(), bytes as u64);
 }
+
+#[test]
+fn without_a_thread_to_move_it_on_a_hand_over_says_so() {
+    let (_writer, reader, _unaware) = full_lane();
+    let mut sets = rustix::thread::capabilities(None).unwrap();
+    sets.effective.insert(CapabilitySet::SYS_ADMIN);
+    rustix::thread::set_capabilities(None, sets).unwrap();
+    // SAFETY: this thread's children would be born elsewhere, so it can have no more threads.
+    let status = unsafe { libc::unshare(libc::CLONE_NEWPID) };
+    be_limited();
+    if status != 0 {
+        return eprintln!("not run: no permission to make a pid namespace");
+    }
+    assert_eq!(
+        reader.try_into_fd().unwrap_err().kind(),
+        std::io::ErrorKind::InvalidInput
+    );
+}

@@ -13,6 +13,9 @@ use super::message::{DESCRIPTORS, Malformed};
 use super::peer::{PIPEFS, target};
 use crate::lane::{Parts, Wake};
 
+/// `TMPFS_MAGIC`: the file system of memfds. (Those of huge pages lie in another one.)
+const TMPFS: i64 = 0x0102_1994;
+
 /// The lane of `pipe`, as it came with a welcome. On an error, all of it is closed.
 pub fn check(
     pipe: PipeId,
@@ -49,7 +52,8 @@ pub fn check(
 }
 
 /// A page that vanishes under a mapping is a SIGBUS for us: hence the seal. Only files of
-/// `memfd_create` can have it.
+/// `memfd_create` can have it. One of huge pages would be mapped over more than the place that we made
+/// for it.
 fn check_memory(fd: BorrowedFd<'_>, size: PipeSize) -> Result<(), Malformed> {
     let check = |holds: bool, expected| {
         holds.then_some(()).ok_or(Malformed::Descriptor {
@@ -61,6 +65,10 @@ fn check_memory(fd: BorrowedFd<'_>, size: PipeSize) -> Result<(), Malformed> {
     check(
         seals.contains(SealFlags::SHRINK),
         "a memfd, sealed against shrinking",
+    )?;
+    check(
+        rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == TMPFS),
+        "a memfd of pages of the usual size",
     )?;
     let writable = has_access(fd, OFlags::RDWR)
         && !seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE);

@@ -1,7 +1,7 @@
 //! The messages of the rendezvous, as bytes. Pure: no descriptor, no socket.
 //!
 //! ```text
-//! hello    magic "SPIP" | version u16 | flags u16 (1 reads, 2 writes) | pid namespace inode u64
+//! hello    magic "SPIP" | version u16 | flags u16 (1 reads, 2 writes, 4 has a lane) | pid namespace u64
 //! welcome  magic "SPIP" | version u16 | capacity order u8 | segment shift u8 | wake u8 | 0 u8[7]
 //! refusal  magic "SPIP" | version u16 | 255 u8            | reason u8        | 0 u8[8]
 //! ```
@@ -54,7 +54,7 @@ pub enum Malformed {
         found: u16,
     },
     /// Neither a reader nor a writer, or bits that mean nothing.
-    #[error("flags {found:#06x}: expected 1 (reads), 2 (writes) or 3 (both)")]
+    #[error("flags {found:#06x}: expected 1 (reads), 2 (writes) or 3 (both), plus 4 with a lane")]
     Flags {
         /// What stood there.
         found: u16,

@@ -5,7 +5,7 @@
 //! `docs/LANE_PROTOCOL.md`.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use standpipe_core::size::PIPE_BUF;
@@ -14,6 +14,7 @@ use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::signals;
 use standpipe_shm::sync::Ordering;
 
+use super::registry::Live;
 use super::shared::Shared;
 use super::{kernel, registry};
 
@@ -152,8 +153,7 @@ fn empty_for_certain(shared: &Arc<Shared>, lane: &Lane) -> io::Result<()> {
     let mut live = registry::hold_forks();
     let pipe = registry::reopen_for_writing(&live, shared)?;
     if empty_with_room(lane, pipe.as_fd())? == Moved::Partly {
-        registry::close_in_children(&mut live, &pipe);
-        leave_to_thread(shared.clone(), pipe);
+        return leave_to_thread(&mut live, shared.clone(), pipe);
     }
     Ok(())
 }
@@ -190,8 +190,10 @@ fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
     kernel::grow(pipe, held + pages * PIPE_BUF);
 }
 
-fn leave_to_thread(shared: Arc<Shared>, pipe: PrivateFd) {
-    std::thread::spawn(move || {
+/// Called while forks are held.
+fn leave_to_thread(live: &mut Live, shared: Arc<Shared>, pipe: PrivateFd) -> io::Result<()> {
+    let number = pipe.as_raw_fd();
+    let move_rest = move || {
         // The program's end is no reason to end ours.
         signals::block_broken_pipe();
         let lane = shared.lane().expect("a lane stays");
@@ -202,5 +204,9 @@ fn leave_to_thread(shared: Arc<Shared>, pipe: PrivateFd) {
         let mut live = registry::hold_forks();
         registry::closes(&mut live, &pipe);
         drop(pipe);
-    });
+    };
+    // Without a thread the pipe is closed here.
+    std::thread::Builder::new().spawn(move_rest)?;
+    registry::close_in_children(live, &number);
+    Ok(())
 }

@@ -85,9 +85,22 @@ fn reason(last: Option<(u32, Standing)>) -> CloseReason {
 
 /// Which signal killed a child of ours. It stays to be waited for.
 fn signal_of(pid: u32) -> Option<i32> {
-    let pid = Pid::from_raw(pid.cast_signed())?;
+    // A peer may have written any number there.
+    let pid = Pid::from_raw(pid.try_into().ok()?)?;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(pid), options)
         .ok()??
         .terminating_signal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_no_process_has_is_no_child() {
+        for pid in [0, 1 << 31, u32::MAX] {
+            assert_eq!(signal_of(pid), None);
+        }
+    }
 }

@@ -122,9 +122,10 @@ pub fn sleep(
     let slept = wait(&mut fds, shortest(left, look_up), restarts);
     if fds[0].revents().contains(PollFlags::IN) {
         seat.bell().silence();
-        // Others wait for the bell on its own: it must go on ringing as long as there is a reason.
-        if lane.mode(side).has(Mode::POLLED) && lane.is_ready(side, wanted_bytes) {
-            seat.bell().ring();
+        // Others wait for the bell on its own: it must go on ringing as long as there is a reason, and
+        // ring again for the next, whether or not we come back.
+        if lane.mode(side).has(Mode::POLLED) {
+            let _ = lane.quieten(side, wanted_bytes);
         }
     }
     let is_idle = side == Side::Reader && fds.iter().all(|fd| fd.revents().is_empty());
