@@ -34,10 +34,13 @@ fn full_lane() -> (End, End, File) {
     let writer = fifo::open_write(&path).unwrap();
     let reader = fifo::open_read(&path).unwrap();
     let mut byte = [0];
-    once_asleep(
-        || (&reader).read_exact(&mut byte).unwrap(),
-        |_| (&writer).write_all(b"x").unwrap(),
-    );
+    // What looks like sleep may be a wait for something else: until they use the lane.
+    while writer.stats().bytes == 0 {
+        once_asleep(
+            || (&reader).read_exact(&mut byte).unwrap(),
+            |_| (&writer).write_all(b"x").unwrap(),
+        );
+    }
     writer.set_nonblocking(true).unwrap();
     writer.set_capacity_bytes(4 << 20).unwrap();
     fill(&writer);
@@ -77,10 +80,13 @@ fn writes_of_half_a_page_fit_the_kernel_pipe() {
     let writer = fifo::open_write(&path).unwrap();
     let reader = fifo::open_read(&path).unwrap();
     let mut byte = [0];
-    once_asleep(
-        || (&reader).read_exact(&mut byte).unwrap(),
-        |_| (&writer).write_all(b"x").unwrap(),
-    );
+    // What looks like sleep may be a wait for something else: until they use the lane.
+    while writer.stats().bytes == 0 {
+        once_asleep(
+            || (&reader).read_exact(&mut byte).unwrap(),
+            |_| (&writer).write_all(b"x").unwrap(),
+        );
+    }
     let mut bytes = 0;
     while bytes + 2100 <= writer.capacity_bytes().unwrap() {
         bytes += (&writer).write(&[7; 2100]).unwrap();
