@@ -8,7 +8,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
-use standpipe_core::size::PIPE_BUF;
 use standpipe_shm::lane::Lane;
 use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::signals;
@@ -185,9 +184,7 @@ fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
         _ => kernel::capacity_bytes(pipe).unwrap_or(0),
     };
     let moving = lane.unread_bytes().unwrap_or(0);
-    // Each piece takes a page, and any two in a row have more bytes than one page.
-    let pages = 2 * moving.div_ceil(PIPE_BUF) + 1;
-    kernel::grow(pipe, held + pages * PIPE_BUF);
+    kernel::grow(pipe, held + moving);
 }
 
 /// Called while forks are held.
