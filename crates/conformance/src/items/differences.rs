@@ -9,7 +9,6 @@ use rustix::process::Signal;
 
 use super::{CAPACITY, PAGE, fill, pattern, used_pipe, warm_up};
 use crate::ends::{Reader, Writer};
-use crate::engine::Engine;
 use crate::fail::{Fail, Outcome};
 use crate::raw;
 use crate::remote::Warmth;
