@@ -1,13 +1,12 @@
-//! Leaving the lane when nobody reads any more, and when the pieces are many.
+//! Leaving the lane when nobody reads any more.
 
 mod common;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use common::once_asleep;
-use rustix::pipe::{PipeFlags, pipe_with};
 use standpipe::end::{self, End};
 use standpipe::pipe::pipe;
 
@@ -15,10 +14,13 @@ use standpipe::pipe::pipe;
 fn inside() -> (standpipe::pipe::ReadEnd, standpipe::pipe::WriteEnd) {
     let (mut reader, writer) = pipe().unwrap();
     let mut byte = [0];
-    once_asleep(
-        || reader.read_exact(&mut byte).unwrap(),
-        |_| (&writer).write_all(b"x").unwrap(),
-    );
+    // It may sleep for another reason first, in a process that does more than this.
+    while writer.stats().bytes == 0 {
+        once_asleep(
+            || reader.read_exact(&mut byte).unwrap(),
+            |_| (&writer).write_all(b"x").unwrap(),
+        );
+    }
     (reader, writer)
 }
 
@@ -53,23 +55,4 @@ fn a_fork_does_not_write_to_a_broken_pipe() {
     // SAFETY: our own child.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0, "killed by signal {}", libc::WTERMSIG(status));
-}
-
-#[test]
-fn all_pieces_fit_however_many_slots_they_take() {
-    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap();
-    let unaware = reader.try_clone().unwrap();
-    let (reader, writer) = (End::from_fd(reader).unwrap(), End::from_fd(writer).unwrap());
-    assert_eq!(
-        (&reader).read(&mut [0]).unwrap_err().kind(),
-        ErrorKind::WouldBlock
-    );
-    let mut written = 0;
-    while let Ok(bytes) = (&writer).write(&[1; 2100]) {
-        written += bytes;
-    }
-    assert!(writer.stats().bytes > 40_000, "through the lane");
-    end::prepare_for_exec().unwrap();
-    let found = rustix::io::ioctl_fionread(&unaware).unwrap();
-    assert_eq!(found, written as u64);
 }
