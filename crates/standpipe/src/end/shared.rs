@@ -216,6 +216,8 @@ impl Shared {
             && self.has_unaware_writers.load(Ordering::Relaxed)
         {
             lane.add_mode(Mode::UNAWARE_WRITERS);
+            // Who was inside has published all it wrote when we have had the lock: it can be moved.
+            let _ = lane.as_only_writer(|| ());
         }
     }
 
