@@ -4,7 +4,7 @@
 //! [`Reader::fd`] and [`Writer::fd`].
 //!
 //! Every end is known to a registry of the process, so that a forked peer can be left with
-//! exactly the ends that it was given ([`all_but`]), as a thread is.
+//! exactly the ends that it was given (`all_but`), as a thread is.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::marker::PhantomData;

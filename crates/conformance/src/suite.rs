@@ -44,7 +44,7 @@ pub enum Runs {
     ByDescriptor(&'static str),
     /// On the kernel's pipe only, for this reason.
     KernelOnly(&'static str),
-    /// By root, who was told that it changes the whole machine for a moment ([`SYSCTL_VARIABLE`]).
+    /// By root, who was told that it changes the whole machine for a moment (`SYSCTL_VARIABLE`).
     ChangesLimits,
 }
 
