@@ -15,7 +15,7 @@ use standpipe_shm::lane::{Gather, Lane, Parts, Scatter, Side, Turn, Wake};
 pub const STEP_BYTES: usize = 12;
 
 /// More than the header has: what lies behind it is never looked at.
-const HEADER_BYTES: u16 = 1152;
+const HEADER_BYTES: u16 = 4096;
 
 /// Larger than the lane, so that it fills up.
 const MOST_BYTES: usize = 40_000;

@@ -168,7 +168,7 @@ fn empty_with_room(lane: &Lane, pipe: BorrowedFd<'_>) -> io::Result<Moved> {
         match signals::without_broken_pipe(|| lane.empty_into(pipe)) {
             Ok(true) => return Ok(Moved::All),
             // Each piece takes a page of the kernel pipe, however short it is.
-            Ok(false) if kernel::double(pipe) => {}
+            Ok(false) if kernel::double(pipe) => note_capacity(lane, pipe),
             Ok(false) => return Ok(Moved::Partly),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Moved::All),
             Err(error) => return Err(error),
@@ -185,6 +185,14 @@ fn make_room(lane: &Lane, pipe: BorrowedFd<'_>) {
     };
     let moving = lane.unread_bytes().unwrap_or(0);
     kernel::grow(pipe, held + moving);
+    note_capacity(lane, pipe);
+}
+
+/// What was made larger for a while is no capacity that somebody asked for.
+fn note_capacity(lane: &Lane, pipe: BorrowedFd<'_>) {
+    if let Ok(now) = kernel::capacity_bytes(pipe) {
+        lane.note_kernel_capacity(now);
+    }
 }
 
 /// Called while forks are held.

@@ -109,6 +109,8 @@ impl Shared {
         if self.lane.get().is_none() && !self.is_retired() {
             match self.new_lane() {
                 Ok((lane, bytes)) => {
+                    // As far as anybody here knows; who makes it larger says so.
+                    lane.note_kernel_capacity(bytes);
                     let set = self.lane.set(lane);
                     debug_assert!(set.is_ok(), "lanes are set while forks are held");
                     self.counted_bytes.store(bytes, Ordering::Relaxed);
