@@ -123,6 +123,9 @@ impl Now {
 
     #[cold]
     fn find_out(&self, fd: BorrowedFd<'_>) {
+        if registry::try_hold_forks().is_none() {
+            return;
+        }
         let is_fifo = rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type != PIPEFS);
         if is_fifo {
             self.has_no_flag.store(true, Ordering::Relaxed);
@@ -135,7 +138,7 @@ impl Now {
     fn other(&self, fd: BorrowedFd<'_>) -> Option<BorrowedFd<'_>> {
         if self.other.get().is_none() {
             // Before the cell is touched: a forked child must find it empty or full.
-            let _no_fork = registry::hold_forks();
+            let _no_fork = registry::try_hold_forks()?;
             self.other.get_or_init(|| {
                 let access = rustix::fs::fcntl_getfl(fd).ok()? & OFlags::ACCMODE;
                 reopen(fd, access).ok()

@@ -105,7 +105,9 @@ impl Meetings {
             return;
         }
         // A forked child must find a meeting, or a lane, with all its descriptors or not at all.
-        let no_fork = registry::hold_forks();
+        let Some(no_fork) = registry::try_hold_forks() else {
+            return;
+        };
         if place.meeting.is_none() {
             self.is_arranged.store(true, Ordering::Relaxed);
             // Pairs with the fence in `keep_away`.

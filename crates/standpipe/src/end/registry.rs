@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError, TryLockError, Weak};
 
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
@@ -41,11 +41,13 @@ impl From<&Arc<Shared>> for Known {
     }
 }
 
-fn live() -> MutexGuard<'static, Live> {
+fn live_list() -> &'static Mutex<Live> {
     static LIVE: OnceLock<Mutex<Live>> = OnceLock::new();
     LIVE.get_or_init(Mutex::default)
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
+}
+
+fn live() -> MutexGuard<'static, Live> {
+    live_list().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A pipe that was just made.
@@ -127,6 +129,16 @@ pub fn hold_forks() -> MutexGuard<'static, Live> {
     live()
 }
 
+/// The same if it can be had at once: for reads and writes, which a signal handler may be in while its own
+/// thread holds it. Who does not get it does without what it wanted, this time.
+pub fn try_hold_forks() -> Option<MutexGuard<'static, Live>> {
+    match live_list().try_lock() {
+        Ok(live) => Some(live),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// Children of this process close `fd`. Called while forks are held.
 pub fn close_in_children(live: &mut Live, fd: &impl AsRawFd) {
     live.own_fds.push(fd.as_raw_fd());
@@ -165,7 +177,7 @@ fn watch_forks() {
 fn prepare() {
     for pipe in all() {
         if pipe.has_members_here() {
-            pipe.lane_or_make();
+            pipe.make_lane_held(&hold_forks());
         }
         pipe.note_met();
         if pipe.is_open_to_strangers() {

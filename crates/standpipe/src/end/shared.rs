@@ -100,7 +100,7 @@ impl Shared {
 
     #[cold]
     fn make_lane(&self) -> Option<&Lane> {
-        self.make_lane_held(&registry::hold_forks())
+        self.make_lane_held(&*registry::try_hold_forks()?)
     }
 
     /// The same for who holds forks: a child has the lane with all its descriptors, or does not have it.
@@ -187,7 +187,9 @@ impl Shared {
 
     #[cold]
     fn enter(&self, lane: &Lane) {
-        let _no_fork = registry::hold_forks();
+        let Some(_no_fork) = registry::try_hold_forks() else {
+            return;
+        };
         // Who can't enter can still read what others bring in; writers stay outside for us.
         if !self.is_retired() && lane.enter().is_ok() {
             self.has_entered.store(true, Ordering::Relaxed);

@@ -140,7 +140,7 @@ impl Builder {
         );
         if !has_capacity(&write_fd, size) {
             // What the kernel pipe can't hold goes through the lane from the beginning.
-            if let Some(lane) = shared.lane_or_make() {
+            if let Some(lane) = shared.make_lane_held(&registry::hold_forks()) {
                 lane.note_kernel_capacity(kernel::capacity_bytes(write_fd.as_fd())?);
             }
             shared.lane_to_read();
