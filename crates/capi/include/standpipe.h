@@ -159,6 +159,12 @@ extern "C" {
 int sp_use_kernel(int fd);
 
 /**
+ * The program's streams use descriptors 0, 1 and 2 without standpipe (as in C++): whatever these
+ * numbers are given to from now on uses the kernel's pipe. Returns 0.
+ */
+int sp_streams_use_kernel(void);
+
+/**
  * Gives `fd` up for good: to code that reads, writes and closes it without standpipe. Returns `fd`.
  */
 int sp_give_up(int fd);

@@ -3,6 +3,8 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
+use standpipe_shm::sync::{AtomicBool, Ordering};
+
 use libc::{FILE, epoll_event, iovec, loff_t, msghdr, off_t, ssize_t};
 
 use crate::border::{Answer, answer};
@@ -24,6 +26,23 @@ pub extern "C" fn sp_use_kernel(fd: c_int) -> c_int {
         },
         || 0,
     )
+}
+
+static STREAMS_USE_KERNEL: AtomicBool = AtomicBool::new(false);
+
+/// The program's streams use descriptors 0, 1 and 2 without standpipe (as in C++): whatever these
+/// numbers are given to from now on uses the kernel's pipe. Returns 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn sp_streams_use_kernel() -> c_int {
+    STREAMS_USE_KERNEL.store(true, Ordering::Relaxed);
+    0
+}
+
+/// `fd` was given to another file.
+pub fn note_given(fd: c_int) {
+    if (0..=2).contains(&fd) && STREAMS_USE_KERNEL.load(Ordering::Relaxed) {
+        sp_use_kernel(fd);
+    }
 }
 
 /// Gives `fd` up for good: to code that reads, writes and closes it without standpipe. Returns `fd`.

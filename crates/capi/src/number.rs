@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use crate::border::{Answer, Refusal, answer, last_errno};
+use crate::give::note_given;
 use crate::make::fresh;
 use crate::slot::{Claim, Kind};
 use crate::table;
@@ -99,6 +100,7 @@ fn replace(fd: c_int, new_fd: c_int, kernel: &impl Fn() -> c_int) -> Answer<c_in
         return Err(errno.into());
     }
     table::become_like(new_fd, claim, kind);
+    note_given(new_fd);
     Ok(new_fd)
 }
 

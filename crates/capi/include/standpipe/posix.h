@@ -250,7 +250,7 @@ inline int standpipe_execle(const char *path, Arguments... arguments)
 
 /* Streams can't be followed in C++. */
 namespace standpipe {
-const bool streams_use_kernel = (sp_stream(stdin), sp_stream(stdout), sp_stream(stderr), true);
+const bool streams_use_kernel = (sp_streams_use_kernel(), sp_stream(stdin), sp_stream(stdout), sp_stream(stderr), true);
 }
 
 #undef STANDPIPE_REMAP
