@@ -83,17 +83,22 @@ fn a_pipe_of_the_default_size_grows_under_pressure_and_others_do_not() {
         let (mut reader, mut writer) = builder.build().unwrap();
         into_the_lane(&mut reader, &mut writer);
         let before = reader.capacity_bytes();
+        let seen = writer.try_clone().unwrap();
         thread::scope(|scope| {
             scope.spawn(move || {
                 let bytes = vec![1; 256 << 10];
-                while writer.write_all(&bytes).is_ok() && writer.stats().sleeps < 3000 {}
+                while writer.write_all(&bytes).is_ok() {}
             });
             let mut buffer = vec![0; 16 << 10];
-            let mut grown = false;
-            while reader.read(&mut buffer).unwrap() > 0 && !grown {
-                grown = reader.capacity_bytes() > before;
+            for _ in 0..200 {
+                let sleeps = seen.stats().sleeps;
+                reader.read_exact(&mut buffer).unwrap();
+                // For a moment, until the pipe is full again, and its writer waits.
+                (0..1000)
+                    .take_while(|_| seen.stats().sleeps == sleeps)
+                    .for_each(|_| thread::yield_now());
             }
-            assert_eq!(grown, grows);
+            assert_eq!(reader.capacity_bytes() > before, grows);
             drop(reader);
         });
     }
