@@ -117,6 +117,11 @@ impl End {
         if self.ask_nonblocking()? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
+        if self.shared.has_members_here() && !self.shared.is_retired() {
+            // Another thread was in the way: asleep here, we would not hear of the lane that it makes.
+            std::thread::yield_now();
+            return Ok(None);
+        }
         sleep::until_bytes(self, deadline)?;
         Ok(None)
     }
