@@ -372,8 +372,10 @@ const ASYNC: OFlags = OFlags::from_bits_retain(0o20000);
 
 /// The size of a pipe that is adopted.
 fn size_of(fd: BorrowedFd<'_>) -> PipeSize {
-    let capacity = kernel::capacity_bytes(fd).unwrap_or(64 << 10);
-    PipeSize::from_bytes(capacity, None).unwrap_or_default()
+    let capacity = kernel::capacity_bytes(fd).ok();
+    capacity
+        .and_then(|bytes| PipeSize::from_bytes(bytes, None).ok())
+        .unwrap_or_default()
 }
 
 /// Moves what is queued in lanes of this process into their kernel pipes, before a program is started

@@ -13,9 +13,6 @@ use standpipe_shm::sync::{AtomicBool, Ordering};
 
 use super::registry;
 
-/// The file system of pipes without a name (`PIPEFS_MAGIC` in statfs(2)).
-const PIPEFS: i64 = 0x5049_5045;
-
 /// What the kernel pipe has for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -68,7 +65,6 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 /// description of the same end that is non-blocking.
 #[derive(Default)]
 pub struct Now {
-    is_ready: AtomicBool,
     has_no_flag: AtomicBool,
     other: OnceLock<Option<PrivateFd>>,
 }
@@ -111,27 +107,6 @@ impl Now {
             None if events(fd, PollFlags::OUT)?.is_empty() => Err(Errno::AGAIN.into()),
             None => write(fd, slices),
         }
-    }
-
-    /// For who is about to take a lock: nothing has to be opened below it.
-    #[inline]
-    pub fn make_ready(&self, fd: BorrowedFd<'_>) {
-        if !self.is_ready.load(Ordering::Relaxed) {
-            self.find_out(fd);
-        }
-    }
-
-    #[cold]
-    fn find_out(&self, fd: BorrowedFd<'_>) {
-        if registry::try_hold_forks().is_none() {
-            return;
-        }
-        let is_fifo = rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type != PIPEFS);
-        if is_fifo {
-            self.has_no_flag.store(true, Ordering::Relaxed);
-            self.other(fd);
-        }
-        self.is_ready.store(true, Ordering::Relaxed);
     }
 
     /// The other description. None if it can't be had (no `/proc`, no permission any more).

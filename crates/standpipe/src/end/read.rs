@@ -212,7 +212,6 @@ impl End {
 
     /// Reads what comes before the lane's bytes, or what there is if the lane is empty.
     fn read_beside(&self, lane: &Lane, slices: &mut [IoSliceMut<'_>]) -> io::Result<Beside> {
-        self.now.make_ready(self.borrow());
         let beside = lane.as_only_reader(|only| self.look_beside(only, slices));
         let beside = beside.map_err(io::Error::from)??;
         if let Beside::Bytes(bytes) = beside {

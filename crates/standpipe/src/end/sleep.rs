@@ -105,19 +105,22 @@ pub fn sleep(
     }
     let meeting = end.shared.meetings.fd();
     let fd = end.borrow();
-    let bell = PollFd::new(seat.bell(), PollFlags::IN);
-    // The death of the last peer (HUP for a reader, ERR for a writer) needs no asking.
-    let pipe = match side {
-        Side::Reader => PollFd::from_borrowed_fd(fd, PollFlags::IN),
-        Side::Writer => PollFd::from_borrowed_fd(fd, PollFlags::empty()),
+    // The death of the last peer (HUP for a reader, ERR for a writer) needs no asking; for a writer, nor
+    // does that of the lane's last reader.
+    let (wanted, nobody) = match side {
+        Side::Reader => (PollFlags::IN, fd),
+        Side::Writer => (PollFlags::empty(), lane.presence()),
     };
-    let mut fds = vec_of(bell, pipe, meeting.as_ref().map(AsFd::as_fd));
-    if side == Side::Writer {
-        fds.push(PollFd::from_borrowed_fd(
-            lane.presence(),
-            PollFlags::empty(),
-        ));
-    }
+    // No vector: a signal handler that writes must not allocate.
+    let mut fds = [
+        PollFd::new(seat.bell(), PollFlags::IN),
+        PollFd::from_borrowed_fd(fd, wanted),
+        PollFd::from_borrowed_fd(nobody, PollFlags::empty()),
+        match &meeting {
+            Some(meeting) => PollFd::new(meeting, PollFlags::IN),
+            None => PollFd::from_borrowed_fd(fd, wanted),
+        },
+    ];
     let look_up = look_up(&end.shared, lane, side, wanted_bytes);
     let slept = wait(&mut fds, shortest(left, look_up), restarts);
     if fds[0].revents().contains(PollFlags::IN) {
@@ -129,8 +132,7 @@ pub fn sleep(
         }
     }
     let is_idle = side == Side::Reader && fds.iter().all(|fd| fd.revents().is_empty());
-    let is_met = meeting.is_some() && !fds[2].revents().is_empty();
-    drop(fds);
+    let is_met = meeting.is_some() && !fds[3].revents().is_empty();
     drop(seat);
     if is_idle {
         end.shared.note_idle(lane);
@@ -141,18 +143,6 @@ pub fn sleep(
     slept
 }
 
-/// At most four, without a look at the heap for the first.
-fn vec_of<'a>(
-    bell: PollFd<'a>,
-    pipe: PollFd<'a>,
-    meeting: Option<BorrowedFd<'a>>,
-) -> Vec<PollFd<'a>> {
-    let mut fds = Vec::with_capacity(4);
-    fds.extend([bell, pipe]);
-    fds.extend(meeting.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-    fds
-}
-
 /// Sleeps until the kernel pipe has bytes or no writers, or somebody is met. For a reader without a
 /// lane.
 ///
@@ -161,13 +151,14 @@ fn vec_of<'a>(
 pub fn until_bytes(end: &End, deadline: &mut Deadline) -> io::Result<()> {
     let left = deadline.left()?;
     let meeting = end.shared.meetings.fd();
-    let mut fds = vec![PollFd::from_borrowed_fd(end.borrow(), PollFlags::IN)];
-    fds.extend(meeting.as_ref().map(|fd| PollFd::new(fd, PollFlags::IN)));
+    let fd = end.borrow();
+    let mut fds = [
+        PollFd::from_borrowed_fd(fd, PollFlags::IN),
+        PollFd::from_borrowed_fd(meeting.as_ref().map_or(fd, AsFd::as_fd), PollFlags::IN),
+    ];
     wait(&mut fds, left, true)?;
-    if fds.len() > 1 && !fds[1].revents().is_empty() {
-        end.shared
-            .meetings
-            .look(&end.shared, end.borrow(), end.role());
+    if meeting.is_some() && !fds[1].revents().is_empty() {
+        end.shared.meetings.look(&end.shared, fd, end.role());
     }
     Ok(())
 }

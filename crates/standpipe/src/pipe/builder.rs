@@ -171,8 +171,7 @@ impl Builder {
 /// Has the kernel pipe hold as much as the lane will, or says that it can't.
 fn has_capacity(fd: &OwnedFd, size: PipeSize) -> bool {
     let capacity = size.capacity_bytes();
-    capacity == KERNEL_CAPACITY_BYTES || rustix::pipe::fcntl_setpipe_size(fd, capacity).is_ok()
+    // What a kernel pipe holds that nobody configured is our default, too.
+    capacity == PipeSize::DEFAULT.capacity_bytes()
+        || rustix::pipe::fcntl_setpipe_size(fd, capacity).is_ok()
 }
-
-/// What a kernel pipe holds that nobody configured (16 pages, see pipe(7)).
-const KERNEL_CAPACITY_BYTES: usize = 64 << 10;
