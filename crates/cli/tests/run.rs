@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use support::{run, shell, standpipe, text};
@@ -90,14 +90,15 @@ fn classic_signals(line: &str) -> u64 {
 }
 
 #[test]
-fn stages_start_with_default_signals() {
-    let output = run(
-        here(),
-        &[],
-        "grep -E '^Sig(Ign|Blk)' /proc/self/status | cat",
-    );
-    let masks: Vec<u64> = text(&output.stdout).lines().map(classic_signals).collect();
-    assert_eq!(masks, [0, 0], "{output:?}");
+fn stages_start_with_the_signals_that_a_shell_would_give_them() {
+    let list = "grep -E '^Sig(Ign|Blk)' /proc/self/status | cat";
+    let masks = |output: &Output| -> Vec<u64> {
+        text(&output.stdout).lines().map(classic_signals).collect()
+    };
+    let ours = run(here(), &[], list);
+    let of_shell = shell(here(), "/bin/sh", list);
+    assert_eq!(masks(&ours).len(), 2, "{ours:?}");
+    assert_eq!(masks(&ours), masks(&of_shell));
 }
 
 #[test]
