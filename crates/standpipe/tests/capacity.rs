@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
+use std::time::Duration;
 
 use standpipe::pipe::limits::{self, Limits};
 use standpipe::pipe::{Builder, ReadEnd, WriteEnd, pipe};
@@ -171,4 +172,56 @@ fn it_can_be_changed_any_number_of_times_with_bytes_inside() {
         reader.read_exact(&mut back).unwrap();
         assert_eq!(back, text);
     }
+}
+
+/// More waits of a writer than it takes to grow.
+const WAITS: usize = 1000;
+/// Longer than a reader has to sleep for an empty pipe to be idle.
+const IDLE: Duration = Duration::from_millis(2500);
+
+/// Has a pipe become larger by itself, and empties it.
+fn grow(reader: &mut ReadEnd, writer: &mut WriteEnd) -> usize {
+    let mut queued = fill(writer);
+    writer.set_timeout(Some(Duration::from_nanos(1)));
+    let written = (0..WAITS).find_map(|_| writer.write(&[7; 4096]).ok());
+    queued += written.expect("it grew");
+    writer.set_timeout(None);
+    reader.read_exact(&mut vec![0; queued]).unwrap();
+    reader.capacity_bytes()
+}
+
+/// A read that finds nothing for as long as that.
+fn find_it_empty(reader: &mut ReadEnd, wait: Duration) {
+    reader.set_timeout(Some(wait));
+    let error = reader.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn a_pipe_that_grew_by_itself_shrinks_when_idle() {
+    let (mut reader, mut writer) = pipe().unwrap();
+    into_the_lane(&mut reader, &mut writer);
+    let begun_bytes = reader.capacity_bytes();
+    let grown_bytes = grow(&mut reader, &mut writer);
+    assert!(grown_bytes > begun_bytes);
+    // A short wait is no idleness, and bytes inside are none.
+    find_it_empty(&mut reader, Duration::from_millis(1));
+    assert_eq!(reader.capacity_bytes(), grown_bytes);
+    find_it_empty(&mut reader, IDLE);
+    assert_eq!(reader.capacity_bytes(), begun_bytes);
+    assert_eq!(fill(&mut writer), begun_bytes);
+    // And once more.
+    reader.read_exact(&mut vec![0; begun_bytes]).unwrap();
+    assert_eq!(grow(&mut reader, &mut writer), grown_bytes);
+}
+
+#[test]
+fn a_capacity_that_was_set_stays_when_idle() {
+    let (mut reader, mut writer) = pipe().unwrap();
+    into_the_lane(&mut reader, &mut writer);
+    let grown_bytes = grow(&mut reader, &mut writer);
+    let end = writer.as_end();
+    assert_eq!(end.set_capacity_bytes(grown_bytes).unwrap(), grown_bytes);
+    find_it_empty(&mut reader, IDLE);
+    assert_eq!(reader.capacity_bytes(), grown_bytes);
 }

@@ -122,6 +122,9 @@ pub fn sleep(
         },
     ];
     let look_up = look_up(&end.shared, lane, side, wanted_bytes);
+    // A reader that nothing woke for so long found its lane idle; a short time-out or a signal says
+    // nothing of the kind.
+    let idle_since = (side == Side::Reader && end.shared.has_grown(lane)).then(Instant::now);
     let slept = wait(&mut fds, shortest(left, look_up), restarts);
     if fds[0].revents().contains(PollFlags::IN) {
         seat.bell().silence();
@@ -131,7 +134,8 @@ pub fn sleep(
             let _ = lane.quieten(side, wanted_bytes);
         }
     }
-    let is_idle = side == Side::Reader && fds.iter().all(|fd| fd.revents().is_empty());
+    let is_idle = idle_since.is_some_and(|since| since.elapsed() >= LOOK_UP)
+        && fds.iter().all(|fd| fd.revents().is_empty());
     let is_met = meeting.is_some() && !fds[3].revents().is_empty();
     drop(seat);
     if is_idle {

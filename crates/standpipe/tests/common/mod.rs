@@ -1,7 +1,7 @@
 //! What the tests share.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -16,6 +16,18 @@ pub fn ends() -> (End, End) {
 /// The kernel's, non-blocking.
 pub fn fds() -> (OwnedFd, OwnedFd) {
     pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).unwrap()
+}
+
+/// Brings a pipe into its lane. What looks like sleep may be a wait for something else: until a write
+/// went there.
+pub fn into_the_lane(reader: &End, writer: &End) {
+    let mut byte = [0];
+    while writer.stats().bytes == 0 {
+        once_asleep(
+            || (&*reader).read_exact(&mut byte).unwrap(),
+            |_| (&*writer).write_all(b"x").unwrap(),
+        );
+    }
 }
 
 /// Writes until there is no room.
