@@ -1,9 +1,13 @@
 //! The capacity of pipes: set, grown by itself, limited.
 
+mod common;
+
 use std::io::{ErrorKind, Read, Write};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use common::once_asleep;
 use standpipe::pipe::limits::{self, Limits};
 use standpipe::pipe::{Builder, ReadEnd, WriteEnd, pipe};
 
@@ -66,12 +70,18 @@ fn growing_wakes_a_writer_that_waits() {
     let (mut reader, mut writer) = pipe().unwrap();
     into_the_lane(&mut reader, &mut writer);
     fill(&mut writer);
-    thread::scope(|scope| {
-        let write = scope.spawn(|| writer.write(&[8; 4096]).unwrap());
-        // Whether it sleeps already makes no difference to what has to happen.
-        reader.as_end().set_capacity_bytes(128 << 10).unwrap();
-        assert_eq!(write.join().unwrap(), 4096);
-    });
+    // Nobody looks up by himself for a write of this size.
+    let bytes = vec![8; 64 << 10];
+    let (tell, told) = mpsc::channel();
+    let grow = |_| {
+        let set = reader.as_end().set_capacity_bytes(128 << 10);
+        let written = told.recv_timeout(FORGOTTEN);
+        // One that was forgotten ends now.
+        drop(reader);
+        assert_eq!(set.unwrap(), 128 << 10);
+        assert_eq!(written.expect("it was woken"), bytes.len());
+    };
+    once_asleep(|| tell.send(writer.write(&bytes).unwrap_or(0)), grow).unwrap();
 }
 
 #[test]
@@ -174,6 +184,8 @@ fn it_can_be_changed_any_number_of_times_with_bytes_inside() {
     }
 }
 
+/// For how long to wait for what comes at once, or never.
+const FORGOTTEN: Duration = Duration::from_secs(20);
 /// More waits of a writer than it takes to grow.
 const WAITS: usize = 1000;
 /// Longer than a reader has to sleep for an empty pipe to be idle.

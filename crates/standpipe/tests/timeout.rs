@@ -4,6 +4,7 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use common::{fds, into_the_lane, once_asleep};
@@ -12,9 +13,21 @@ use standpipe::pipe::{Builder, PIPE_BUF};
 
 /// Long enough to be asleep by then, in whatever a call sleeps.
 const SHORT: Duration = Duration::from_millis(50);
+/// Who did not end by then never does.
+const FORGOTTEN: Duration = Duration::from_secs(20);
 /// No test takes so long.
 const LONG: Duration = Duration::from_secs(3600);
 const CAPACITY_BYTES: usize = 64 << 10;
+
+/// Calls that wait for ever fail their test, too.
+fn ends(test: impl FnOnce() + Send + 'static) {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        test();
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(FORGOTTEN).expect("fails or hangs");
+}
 
 /// A pipe whose lane is in use, and which does not grow by itself.
 fn in_lane() -> (End, End) {
@@ -70,17 +83,21 @@ fn a_read_times_out(reader: &End, mut write: impl FnMut(&[u8])) {
 
 #[test]
 fn reading_from_the_lane() {
-    let (reader, writer) = in_lane();
-    let before = writer.stats().kernel_bytes;
-    a_read_times_out(&reader, |bytes| (&writer).write_all(bytes).unwrap());
-    assert_eq!(writer.stats().kernel_bytes, before, "it was the lane's");
+    ends(|| {
+        let (reader, writer) = in_lane();
+        let before = writer.stats().kernel_bytes;
+        a_read_times_out(&reader, |bytes| (&writer).write_all(bytes).unwrap());
+        assert_eq!(writer.stats().kernel_bytes, before, "it was the lane's");
+    });
 }
 
 #[test]
 fn reading_from_the_kernel_pipe() {
-    let (reader, writer) = reader_without_lane();
-    a_read_times_out(&reader, |bytes| {
-        assert_eq!(rustix::io::write(&writer, bytes).unwrap(), bytes.len());
+    ends(|| {
+        let (reader, writer) = reader_without_lane();
+        a_read_times_out(&reader, |bytes| {
+            assert_eq!(rustix::io::write(&writer, bytes).unwrap(), bytes.len());
+        });
     });
 }
 
@@ -98,7 +115,7 @@ fn a_write_times_out(writer: &End, mut read: impl FnMut(&mut [u8])) {
     assert!(page == bytes[..page.len()]);
     assert_eq!((&*writer).write(&[7; 5000]).unwrap(), page.len());
     times_out(SHORT, || (&*writer).write(&[7; PIPE_BUF]));
-    let mut all = [0; CAPACITY_BYTES];
+    let mut all = vec![0; CAPACITY_BYTES];
     read(&mut all);
     assert!(all[..CAPACITY_BYTES - 4096] == bytes[4096..CAPACITY_BYTES]);
     assert!(all[CAPACITY_BYTES - 4096..] == [7; 4096]);
@@ -115,60 +132,70 @@ fn a_write_times_out(writer: &End, mut read: impl FnMut(&mut [u8])) {
 
 #[test]
 fn writing_into_the_lane() {
-    let (reader, writer) = in_lane();
-    let before = writer.stats().kernel_bytes;
-    a_write_times_out(&writer, |bytes| (&reader).read_exact(bytes).unwrap());
-    assert_eq!(writer.stats().kernel_bytes, before, "it was the lane's");
+    ends(|| {
+        let (reader, writer) = in_lane();
+        let before = writer.stats().kernel_bytes;
+        a_write_times_out(&writer, |bytes| (&reader).read_exact(bytes).unwrap());
+        assert_eq!(writer.stats().kernel_bytes, before, "it was the lane's");
+    });
 }
 
 #[test]
 fn writing_into_the_kernel_pipe() {
-    let (reader, writer) = writer_without_lane();
-    let mut reader = std::fs::File::from(reader);
-    a_write_times_out(&writer, |bytes| reader.read_exact(bytes).unwrap());
-    assert_eq!(writer.stats().bytes, 0);
+    ends(|| {
+        let (reader, writer) = writer_without_lane();
+        let mut reader = std::fs::File::from(reader);
+        a_write_times_out(&writer, |bytes| reader.read_exact(bytes).unwrap());
+        assert_eq!(writer.stats().bytes, 0);
+    });
 }
 
 /// A small write that does not fit whole is not begun, so there is nothing to say of it.
 #[test]
 fn a_small_write_that_times_out_wrote_nothing() {
-    let (reader, writer) = in_lane();
-    writer.set_timeout(Some(SHORT));
-    (&writer).write_all(&[1; CAPACITY_BYTES]).unwrap();
-    (&reader).read_exact(&mut [0; 100]).unwrap();
-    times_out(SHORT, || (&writer).write(&[2; 101]));
-    assert_eq!(writer.unread_bytes().unwrap(), CAPACITY_BYTES - 100);
+    ends(|| {
+        let (reader, writer) = in_lane();
+        writer.set_timeout(Some(SHORT));
+        (&writer).write_all(&vec![1; CAPACITY_BYTES]).unwrap();
+        (&reader).read_exact(&mut [0; 100]).unwrap();
+        times_out(SHORT, || (&writer).write(&[2; 101]));
+        assert_eq!(writer.unread_bytes().unwrap(), CAPACITY_BYTES - 100);
+    });
 }
 
 #[test]
 fn the_timeout_of_one_end_does_not_bind_another() {
-    for (reader, writer) in [in_lane(), common::ends()] {
-        reader.set_nonblocking(false).unwrap();
-        let clone = reader.try_clone().unwrap();
-        reader.set_timeout(Some(SHORT));
-        writer.set_timeout(Some(SHORT));
-        assert_eq!((reader.timeout(), clone.timeout()), (Some(SHORT), None));
-        let read = || (&clone).read(&mut [0; 8]).unwrap();
-        // Until the others' time is over.
-        let others = |_| {
-            times_out(SHORT, || (&reader).read(&mut [0; 8]));
-            (&writer).write_all(b"!").unwrap();
-        };
-        assert_eq!(once_asleep(read, others), 1);
-        // A copy begins with what the end had.
-        assert_eq!(reader.try_clone().unwrap().timeout(), Some(SHORT));
-    }
+    ends(|| {
+        for (reader, writer) in [in_lane(), common::ends()] {
+            reader.set_nonblocking(false).unwrap();
+            let clone = reader.try_clone().unwrap();
+            reader.set_timeout(Some(SHORT));
+            writer.set_timeout(Some(SHORT));
+            assert_eq!((reader.timeout(), clone.timeout()), (Some(SHORT), None));
+            let read = || (&clone).read(&mut [0; 8]).unwrap();
+            // Until the others' time is over.
+            let others = |_| {
+                times_out(SHORT, || (&reader).read(&mut [0; 8]));
+                (&writer).write_all(b"!").unwrap();
+            };
+            assert_eq!(once_asleep(read, others), 1);
+            // A copy begins with what the end had.
+            assert_eq!(reader.try_clone().unwrap().timeout(), Some(SHORT));
+        }
+    });
 }
 
 #[test]
 fn who_does_not_wait_at_all_does_not_time_out() {
-    for (reader, writer) in [in_lane(), common::ends()] {
-        for end in [&reader, &writer] {
-            end.set_nonblocking(true).unwrap();
-            end.set_timeout(Some(LONG));
+    ends(|| {
+        for (reader, writer) in [in_lane(), common::ends()] {
+            for end in [&reader, &writer] {
+                end.set_nonblocking(true).unwrap();
+                end.set_timeout(Some(LONG));
+            }
+            let error = (&reader).read(&mut [0; 8]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+            common::fill(&writer);
         }
-        let error = (&reader).read(&mut [0; 8]).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::WouldBlock);
-        common::fill(&writer);
-    }
+    });
 }
