@@ -6,13 +6,16 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::asleep::Task;
@@ -206,6 +209,19 @@ impl<R: Report> Peer<R> {
         match self.work {
             Work::Thread(_) => panic!("a thread has no exit status"),
             Work::Child(pid, _) => wait(pid),
+        }
+    }
+}
+
+/// Whether a child ends before `deadline`. It stays to be waited for.
+pub(crate) fn ends_before(pid: Pid, deadline: Instant) -> io::Result<bool> {
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = rustix::time::Timespec::try_from(left).expect("seconds");
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            ended => return Ok(ended? > 0),
         }
     }
 }

@@ -6,13 +6,13 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Conclusion, Failed, Trial};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::engine::Engine;
 use crate::flaw::Flaw;
 use crate::items;
 use crate::paths::DIRECTORY_VARIABLE;
+use crate::peer::ends_before;
 use crate::program::{self, PROGRAM_VARIABLE};
 use crate::setting::{PeerKind, Setting};
 
@@ -215,18 +215,6 @@ fn run_in_a_process(name: &str) -> Result<(), Failed> {
     let mut said = String::new();
     output.read_to_string(&mut said)?;
     verdict(in_time, status, &said)
-}
-
-fn ends_before(pid: Pid, deadline: Instant) -> std::io::Result<bool> {
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = rustix::time::Timespec::try_from(left).expect("seconds");
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
-            Err(rustix::io::Errno::INTR) => {}
-            ended => return Ok(ended? > 0),
-        }
-    }
 }
 
 fn verdict(in_time: bool, status: ExitStatus, said: &str) -> Result<(), Failed> {

@@ -35,6 +35,7 @@
 
 mod audit;
 mod board;
+mod children;
 mod common;
 mod hostile;
 mod plan;

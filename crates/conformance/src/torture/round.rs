@@ -1,26 +1,18 @@
 //! One round: fork, kill at random instants, end one side for good, see the other told.
 
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, kill_process, pidfd_open};
+use rustix::process::{Signal, WaitStatus, kill_process};
 
 use super::board::{Board, Field, IDS, Side, now_ns};
+use super::children::{Child, Complaints, describe_hang, fork, take_out};
 use super::common::Common;
 use super::plan::{Canary, Plan};
 use super::worker::Worker;
 use super::{audit, run::Settings};
-use crate::asleep::Task;
-use crate::peer::{fork, wait};
-
-/// A child at work.
-struct Child {
-    pid: Pid,
-    side: Side,
-    id: usize,
-}
+use crate::peer::{ends_before, wait};
 
 /// What a round came to.
 #[derive(Debug, Default)]
@@ -40,9 +32,7 @@ pub(super) struct Round<'a> {
     rng: Rng,
     /// The parent's ends, from which children are made; dropped for the last act.
     ends: Option<Common>,
-    complaints: PipeReader,
-    /// Where children complain; dropped when they are dead.
-    complain: Option<PipeWriter>,
+    complaints: Complaints,
     children: Vec<Child>,
     /// Ids used so far, by side.
     ids: [usize; 2],
@@ -58,8 +48,7 @@ impl<'a> Round<'a> {
     ) -> io::Result<Self> {
         board.wipe();
         let ends = Some(Common::new(settings.engine, plan)?);
-        let (complaints, complain) = io::pipe()?;
-        let complain = Some(complain);
+        let complaints = Complaints::new()?;
         let (children, ids, outcome) = (Vec::new(), [0; 2], Outcome::default());
         Ok(Self {
             plan,
@@ -68,7 +57,6 @@ impl<'a> Round<'a> {
             rng,
             ends,
             complaints,
-            complain,
             children,
             ids,
             outcome,
@@ -102,10 +90,8 @@ impl<'a> Round<'a> {
         let rng = self.rng.fork();
         let unaware = self.plan.mixed && self.rng.bool();
         let (plan, board, canary) = (self.plan, self.board, self.settings.canary);
-        let (ends, complain) = (&mut self.ends, &self.complain);
+        let (ends, complaints) = (&mut self.ends, &self.complaints);
         let pid = fork(|| {
-            // Nothing may outlive the parent, whatever ends it.
-            let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
             let worker = Worker {
                 plan,
                 board,
@@ -120,11 +106,7 @@ impl<'a> Round<'a> {
                 Side::Reader => worker.read(&ends.into_reader(unaware)),
             };
             if let Err(complaint) = result {
-                // Atomic, and read by the parent; there is nobody to tell if it fails.
-                let line = format!("{side:?} {id}: {complaint}\n");
-                let _ = complain
-                    .as_ref()
-                    .map(|mut to| to.write_all(line.as_bytes()));
+                complaints.complain(side, id, complaint);
             }
         });
         self.children.push(Child { pid, side, id });
@@ -191,10 +173,7 @@ impl<'a> Round<'a> {
     /// A writer may end by itself once it sent all its records; who panics did not end clean.
     fn expect_clean(&mut self, child: &Child, status: WaitStatus) {
         if status.exit_status() != Some(0) {
-            self.fault(format!(
-                "{:?} {} ended with {status:?}",
-                child.side, child.id
-            ));
+            self.fault(format!("{child} ended with {status:?}"));
         }
     }
 
@@ -231,17 +210,12 @@ impl<'a> Round<'a> {
     fn last_act(&mut self) -> io::Result<()> {
         let alone_since_ns = now_ns();
         self.ends = None;
-        let doomed = self.plan.doomed;
-        let (victims, survivors): (Vec<_>, Vec<_>) = std::mem::take(&mut self.children)
-            .into_iter()
-            .partition(|c| c.side == doomed);
-        for victim in victims {
+        for victim in take_out(&mut self.children, self.plan.doomed) {
             self.pause();
             self.kill(&victim);
         }
         let dead_ns = now_ns();
         let deadline = Instant::now() + self.settings.hang_bound;
-        self.children = survivors;
         while let Some(child) = self.children.pop() {
             self.see_told(&child, alone_since_ns, dead_ns, deadline)?;
         }
@@ -293,40 +267,21 @@ impl<'a> Round<'a> {
     }
 
     fn describe_hang(&self, what: &str) -> String {
-        let describe = |child: &Child| {
-            let pid = child.pid.as_raw_nonzero().get();
-            let doing = Task { pid, tid: pid }.doing();
-            let done = self.board.get(child.side, child.id, Field::Done);
-            format!(
-                "\n    {:?} {}: {done} records, {doing}",
-                child.side, child.id
-            )
+        let done = |child: &Child| {
+            let records = self.board.get(child.side, child.id, Field::Done);
+            format!("{records} records, ")
         };
-        let children: String = self.children.iter().map(describe).collect();
-        format!(
-            "hang: {what} within {:?}{children}",
-            self.settings.hang_bound
-        )
+        describe_hang(what, self.settings.hang_bound, &self.children, done)
     }
 
-    /// All children are dead, so the stream of complaints ends where the parent's own copy does.
     fn take_complaints(&mut self) -> io::Result<()> {
-        let mut said = String::new();
-        self.complain = None;
-        self.complaints.read_to_string(&mut said)?;
+        let said = self.complaints.take()?;
         // First, since what a child complains of is often why others hang.
         self.outcome
             .faults
             .splice(..0, said.lines().map(str::to_owned));
         Ok(())
     }
-}
-
-pub(super) fn ends_before(pid: Pid, deadline: Instant) -> io::Result<bool> {
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    let timeout = rustix::time::Timespec::try_from(left).expect("seconds");
-    Ok(poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout))? > 0)
 }
 
 /// Forgets a descriptor, for the canary of leaks.

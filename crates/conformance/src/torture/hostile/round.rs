@@ -9,11 +9,10 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use standpipe::pipe::{Builder, ReadEnd, WriteEnd};
 
 use super::scribbler::Scribbler;
-use crate::asleep::Task;
-use crate::peer::{fork, wait};
+use crate::peer::{ends_before, wait};
 use crate::torture::board::{Board, Field, IDS, Side, now_ns};
+use crate::torture::children::{Child, Complaints, describe_hang, fork, take_out};
 use crate::torture::plan::Canary;
-use crate::torture::round::ends_before;
 use crate::torture::run::Settings;
 
 /// How often an honest one goes on after it was told that the lane is corrupted.
@@ -61,22 +60,14 @@ pub(super) struct Outcome {
     pub(super) faults: Vec<String>,
 }
 
-/// An honest child.
-struct Child {
-    pid: Pid,
-    side: Side,
-    id: usize,
-}
-
 pub(super) struct Round<'a> {
     plan: &'a Plan,
     board: &'a Board,
     settings: &'a Settings,
     rng: Rng,
     ends: Option<(ReadEnd, WriteEnd)>,
-    complaints: PipeReader,
-    /// Where children complain; dropped when they are dead.
-    complain: Option<PipeWriter>,
+    complaints: Complaints,
+    /// The honest ones.
     children: Vec<Child>,
     outcome: Outcome,
 }
@@ -94,15 +85,13 @@ impl<'a> Round<'a> {
             .nonblocking(plan.nonblocking)
             .close_on_exec(true)
             .build()?;
-        let (complaints, complain) = io::pipe()?;
         Ok(Self {
             plan,
             board,
             settings,
             rng,
             ends: Some(ends),
-            complaints,
-            complain: Some(complain),
+            complaints: Complaints::new()?,
             children: Vec::new(),
             outcome: Outcome::default(),
         })
@@ -129,9 +118,8 @@ impl<'a> Round<'a> {
     fn spawn(&mut self, side: Side, id: usize) {
         let mut rng = self.rng.fork();
         let (plan, board, canary) = (self.plan, self.board, self.settings.canary);
-        let (ends, complain) = (&mut self.ends, &self.complain);
+        let (ends, complaints) = (&mut self.ends, &self.complaints);
         let pid = fork(|| {
-            die_with_parent();
             let (reader, writer) = ends.take().expect("the parent's ends");
             let honest = Honest {
                 plan,
@@ -154,10 +142,7 @@ impl<'a> Round<'a> {
                 }
             };
             if let Err(error) = result {
-                let line = format!("{side:?} {id}: {error:?} ({error})\n");
-                let _ = complain
-                    .as_ref()
-                    .map(|mut to| to.write_all(line.as_bytes()));
+                complaints.complain(side, id, format_args!("{error:?} ({error})"));
             }
             if canary == Some(Canary::Hang) {
                 std::thread::sleep(Duration::MAX);
@@ -173,7 +158,6 @@ impl<'a> Round<'a> {
         living.extend([getpid(), Pid::INIT]);
         let (ends, board, complaints) = (&mut self.ends, self.board, &self.complaints);
         fork(|| {
-            die_with_parent();
             living.push(getpid());
             let (reader, writer) = ends.as_ref().expect("the parent's ends");
             let spared = [
@@ -218,17 +202,12 @@ impl<'a> Round<'a> {
 
     /// Rule 4: one side is killed, the other has to end by itself.
     fn last_act(&mut self) -> io::Result<()> {
-        let doomed = self.plan.doomed;
-        let (victims, survivors): (Vec<_>, Vec<_>) = std::mem::take(&mut self.children)
-            .into_iter()
-            .partition(|child| child.side == doomed);
-        for victim in victims {
+        for victim in take_out(&mut self.children, self.plan.doomed) {
             // It may have ended by itself.
             let _ = kill_process(victim.pid, Signal::KILL);
             self.expect_killed(victim.pid);
         }
         let deadline = Instant::now() + self.hang_bound();
-        self.children = survivors;
         while let Some(child) = self.children.pop() {
             if !ends_before(child.pid, deadline)? {
                 self.children.push(child);
@@ -261,19 +240,11 @@ impl<'a> Round<'a> {
     }
 
     fn describe_hang(&self, what: &str) -> String {
-        let describe = |child: &Child| {
-            let pid = child.pid.as_raw_nonzero().get();
-            let doing = Task { pid, tid: pid }.doing();
-            format!("\n    {:?} {}: {doing}", child.side, child.id)
-        };
-        let children: String = self.children.iter().map(describe).collect();
-        format!("hang: {what} within {:?}{children}", self.hang_bound())
+        describe_hang(what, self.hang_bound(), &self.children, |_| String::new())
     }
 
     fn sum_up(&mut self) -> io::Result<()> {
-        let mut said = String::new();
-        self.complain = None;
-        self.complaints.read_to_string(&mut said)?;
+        let said = self.complaints.take()?;
         let strange = said.lines().map(|line| format!("strange: {line}"));
         self.outcome.faults.splice(..0, strange);
         let (side, id, field) = HOSTILE;
@@ -284,11 +255,6 @@ impl<'a> Round<'a> {
         }
         Ok(())
     }
-}
-
-/// Nothing may outlive the parent, whatever ends it.
-fn die_with_parent() {
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
 /// An honest child at work.
