@@ -41,25 +41,18 @@ impl Input {
         if path == Path::new("-") {
             return Self::stdin();
         }
-        let name = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Ok(Self {
-                name,
-                port: Port::of(file.into()),
-            }),
-            Err(error) => Err(Trouble::Input(name, error)),
-        }
+        Self::new(path.display().to_string(), File::open(path).map(Into::into))
     }
 
     /// Standard input.
     pub fn stdin() -> Result<Self, Trouble> {
-        let name = "stdin".to_owned();
-        match rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) {
-            Ok(fd) => Ok(Self {
-                name,
-                port: Port::of(fd),
-            }),
-            Err(error) => Err(Trouble::Input(name, error.into())),
+        Self::new("stdin".to_owned(), copy(rustix::stdio::stdin()))
+    }
+
+    fn new(name: String, opened: io::Result<OwnedFd>) -> Result<Self, Trouble> {
+        match opened.map(Port::of) {
+            Ok(port) => Ok(Self { name, port }),
+            Err(error) => Err(Trouble::Input(name, error)),
         }
     }
 
@@ -126,32 +119,21 @@ impl Output {
         if path == Path::new("-") {
             return Self::stdout();
         }
-        let name = path.display().to_string();
         let mut options = OpenOptions::new();
-        match options
-            .write(true)
-            .create(true)
-            .append(append)
-            .truncate(!append)
-            .open(path)
-        {
-            Ok(file) => Ok(Self {
-                name,
-                port: Port::of(file.into()),
-            }),
-            Err(error) => Err(Trouble::Output(name, error)),
-        }
+        options.write(true).create(true);
+        let opened = options.append(append).truncate(!append).open(path);
+        Self::new(path.display().to_string(), opened.map(Into::into))
     }
 
     /// Standard output.
     pub fn stdout() -> Result<Self, Trouble> {
-        let name = "stdout".to_owned();
-        match rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3) {
-            Ok(fd) => Ok(Self {
-                name,
-                port: Port::of(fd),
-            }),
-            Err(error) => Err(Trouble::Output(name, error.into())),
+        Self::new("stdout".to_owned(), copy(rustix::stdio::stdout()))
+    }
+
+    fn new(name: String, opened: io::Result<OwnedFd>) -> Result<Self, Trouble> {
+        match opened.map(Port::of) {
+            Ok(port) => Ok(Self { name, port }),
+            Err(error) => Err(Trouble::Output(name, error)),
         }
     }
 
@@ -202,6 +184,11 @@ impl Output {
     pub fn await_room(&self) -> io::Result<()> {
         self.port.wait(PollFlags::OUT)
     }
+}
+
+/// A standard stream, by a number of its own.
+fn copy(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, 3)?)
 }
 
 impl Port {
