@@ -95,8 +95,13 @@ pub enum LaneError {
     #[error(transparent)]
     Corrupted(#[from] Corrupted),
     /// A lock could not be had.
-    #[error(transparent)]
-    Lock(#[from] LockError),
+    #[error("{field}: {error}")]
+    Lock {
+        /// Which one.
+        field: &'static str,
+        /// Why.
+        error: LockError,
+    },
     /// Memory for the bytes could not be had.
     #[error("no memory for the pipe's ring: {0}")]
     Memory(#[source] io::Error),
@@ -117,8 +122,12 @@ pub enum LaneError {
 
 /// Somebody kept a lock for longer than a call waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("lock word corrupted, or its holder stopped: held by thread {owner} while no peer is left")]
+#[error(
+    "{field}: word corrupted, or its holder stopped: held by thread {owner} while no peer is left"
+)]
 pub struct Held {
+    /// Which one.
+    pub field: &'static str,
     /// The thread that holds it, as the shared memory says.
     pub owner: u32,
 }
@@ -128,7 +137,7 @@ impl LaneError {
     #[must_use]
     pub fn held(&self) -> Option<Held> {
         match self {
-            Self::Lock(error) => error.owner().map(|owner| Held { owner }),
+            Self::Lock { field, error } => error.owner().map(|owner| Held { field, owner }),
             _ => None,
         }
     }
@@ -138,7 +147,7 @@ impl From<LaneError> for io::Error {
     fn from(error: LaneError) -> Self {
         let kind = match &error {
             LaneError::Corrupted(_) => io::ErrorKind::InvalidData,
-            LaneError::Lock(error) => error.kind(),
+            LaneError::Lock { error, .. } => error.kind(),
             LaneError::Memory(_) => io::ErrorKind::OutOfMemory,
             LaneError::Ring(error) => error.kind(),
             LaneError::Busy { .. } => io::ErrorKind::ResourceBusy,
@@ -431,11 +440,13 @@ impl Lane {
     }
 
     fn lock(&self, side: Side) -> Result<Guard<'_>, LaneError> {
-        let lock = match side {
-            Side::Reader => &self.header().reader.0.lock,
-            Side::Writer => &self.header().writer.0.lock,
+        let (field, lock) = match side {
+            Side::Reader => ("readers' lock", &self.header().reader.0.lock),
+            Side::Writer => ("writers' lock", &self.header().writer.0.lock),
         };
-        let guard = lock.lock_for(LOCK_PATIENCE)?;
+        let guard = lock
+            .lock_for(LOCK_PATIENCE)
+            .map_err(|error| LaneError::Lock { field, error })?;
         if guard.owner_died() {
             // A position that was not stored never happened (see "Death").
             add_locked(&self.counts(side).owner_deaths, 1);

@@ -71,7 +71,7 @@ pub enum LockError {
     #[error("this thread has no list of robust locks (made by a raw clone?)")]
     NoList,
     /// A peer wrote nonsense into the lock's word.
-    #[error("lock word corrupted: {found:#010x}, expected 0 or the id of a thread that holds it")]
+    #[error("word corrupted: {found:#010x}, expected 0 or the id of a thread that holds it")]
     Corrupted {
         /// What stood there.
         found: u32,

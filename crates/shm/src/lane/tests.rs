@@ -349,3 +349,49 @@ fn whoever_follows_a_dead_writer_asks_for_bytes_in_the_kernel_pipe() {
     assert_eq!([asks(), asks()], [true, false]);
     assert_eq!(lane.stats(Side::Writer).owner_deaths, 1);
 }
+
+/// Which lock a call says is corrupted, with so many bytes in the lane.
+fn told_of(
+    scribble: impl Fn(&Header),
+    call: impl Fn(&Lane) -> io::Result<()>,
+    queued: usize,
+) -> String {
+    let lane = lane(8192);
+    assert_eq!(write(&lane, &vec![0; queued]).unwrap(), queued);
+    scribble(lane.header());
+    let error = call(&lane).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidData);
+    let text = error.to_string();
+    text.split_once(": word corrupted")
+        .expect(&text)
+        .0
+        .to_owned()
+}
+
+#[test]
+fn a_corrupted_lock_is_named() {
+    let sleep = |lane: &Lane, side| lane.take_seat(side, 1, true).map(drop);
+    let write = |lane: &Lane| Ok(write(lane, b"some").map(drop)?);
+    let read = |lane: &Lane| Ok(read(lane, 9).map(drop)?);
+    let (reads, writes) = (Side::Reader, Side::Writer);
+    assert_eq!(
+        told_of(|at| at.writer.0.lock.scribble(), write, 0),
+        "writers' lock"
+    );
+    assert_eq!(
+        told_of(|at| at.reader.0.lock.scribble(), read, 9),
+        "readers' lock"
+    );
+    let told = told_of(
+        |at| at.for_writers.0.seat.scribble(),
+        |lane| sleep(lane, writes),
+        8192,
+    );
+    assert_eq!(told, "sleeping writers' lock");
+    let told = told_of(
+        |at| at.for_readers.0.seat.scribble(),
+        |lane| sleep(lane, reads),
+        0,
+    );
+    assert_eq!(told, "sleeping readers' lock");
+}

@@ -4,10 +4,10 @@ use std::io;
 
 use standpipe_core::accounting::{completes_segment, worth_waking_for_bytes};
 
-use super::{Lane, Side, Wake};
+use super::{Lane, LaneError, Side, Wake};
 use crate::doorbell::Doorbell;
 use crate::header::{Seen, add, add_locked};
-use crate::lock::Guard;
+use crate::lock::{Guard, LockError};
 #[cfg(not(loom))]
 use crate::sync::Ordering;
 use crate::sync::full_fence;
@@ -29,7 +29,8 @@ impl Lane {
             // an arm made after we were seen waiting is not lost.
             self.arm(side, wanted_bytes);
             !self.is_ready(side, wanted_bytes)
-        })?;
+        });
+        let guard = guard.map_err(|error| name_seat(side, error))?;
         Ok(guard.map(|guard| Seat {
             lane: self,
             side,
@@ -100,6 +101,18 @@ impl Lane {
     #[inline]
     pub(super) fn wakes_midway(&self, from: u64, to: u64) -> bool {
         self.wake == Wake::PerSegment && completes_segment(from, to, self.segment_bytes())
+    }
+}
+
+/// Says which lock it was.
+fn name_seat(side: Side, error: io::Error) -> io::Error {
+    let field = match side {
+        Side::Reader => "sleeping readers' lock",
+        Side::Writer => "sleeping writers' lock",
+    };
+    match error.downcast::<LockError>() {
+        Ok(error) => LaneError::Lock { field, error }.into(),
+        Err(error) => error,
     }
 }
 
