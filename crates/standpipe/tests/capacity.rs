@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -11,15 +12,9 @@ use common::once_asleep;
 use standpipe::pipe::limits::{self, Limits};
 use standpipe::pipe::{Builder, ReadEnd, WriteEnd, pipe};
 
-/// Brings a pipe into its lane: a reader that waited, and a writer that noticed.
-fn into_the_lane(reader: &mut ReadEnd, writer: &mut WriteEnd) {
-    while writer.stats().bytes == 0 {
-        thread::scope(|scope| {
-            let read = scope.spawn(|| reader.read(&mut [0; 1]).unwrap());
-            writer.write_all(b"x").unwrap();
-            assert_eq!(read.join().unwrap(), 1);
-        });
-    }
+/// Brings a pipe into its lane.
+fn into_the_lane(reader: &ReadEnd, writer: &WriteEnd) {
+    common::into_the_lane(reader.as_end(), writer.as_end());
 }
 
 fn fill(writer: &mut WriteEnd) -> usize {
@@ -42,7 +37,7 @@ fn setting_rounds_keeps_what_is_queued_and_refuses_to_lose_any() {
     for in_lane in [false, true] {
         let (mut reader, mut writer) = pipe().unwrap();
         if in_lane {
-            into_the_lane(&mut reader, &mut writer);
+            into_the_lane(&reader, &writer);
         }
         let end = writer.as_end();
         assert_eq!(end.set_capacity_bytes(100_000).unwrap(), 131_072);
@@ -67,8 +62,8 @@ fn setting_rounds_keeps_what_is_queued_and_refuses_to_lose_any() {
 
 #[test]
 fn growing_wakes_a_writer_that_waits() {
-    let (mut reader, mut writer) = pipe().unwrap();
-    into_the_lane(&mut reader, &mut writer);
+    let (reader, mut writer) = pipe().unwrap();
+    into_the_lane(&reader, &writer);
     fill(&mut writer);
     // Nobody looks up by himself for a write of this size.
     let bytes = vec![8; 64 << 10];
@@ -92,7 +87,7 @@ fn a_pipe_of_the_default_size_grows_under_pressure_and_others_do_not() {
         (Builder::new().capacity_bytes(64 << 10), false),
     ] {
         let (mut reader, mut writer) = builder.build().unwrap();
-        into_the_lane(&mut reader, &mut writer);
+        into_the_lane(&reader, &writer);
         let before = reader.capacity_bytes();
         let seen = writer.try_clone().unwrap();
         thread::scope(|scope| {
@@ -135,8 +130,8 @@ fn lanes_stay_within_the_limits_of_the_process() {
         (limits.soft_bytes, limits.hard_bytes),
         (192 << 10, 256 << 10)
     );
-    let (mut reader, mut writer) = pipe().unwrap();
-    into_the_lane(&mut reader, &mut writer);
+    let (reader, writer) = pipe().unwrap();
+    into_the_lane(&reader, &writer);
     assert_eq!(limits::used_lane_bytes(), 64 << 10);
     assert_eq!(
         writer.as_end().set_capacity_bytes(128 << 10).unwrap(),
@@ -168,7 +163,7 @@ fn large_capacities_hold_what_they_say() {
 #[test]
 fn it_can_be_changed_any_number_of_times_with_bytes_inside() {
     let (mut reader, mut writer) = pipe().unwrap();
-    into_the_lane(&mut reader, &mut writer);
+    into_the_lane(&reader, &writer);
     for round in 0..200_u32 {
         let text = round.to_le_bytes();
         writer.write_all(&text).unwrap();
@@ -212,7 +207,7 @@ fn find_it_empty(reader: &mut ReadEnd, wait: Duration) {
 #[test]
 fn a_pipe_that_grew_by_itself_shrinks_when_idle() {
     let (mut reader, mut writer) = pipe().unwrap();
-    into_the_lane(&mut reader, &mut writer);
+    into_the_lane(&reader, &writer);
     let begun_bytes = reader.capacity_bytes();
     let grown_bytes = grow(&mut reader, &mut writer);
     assert!(grown_bytes > begun_bytes);
@@ -230,10 +225,20 @@ fn a_pipe_that_grew_by_itself_shrinks_when_idle() {
 #[test]
 fn a_capacity_that_was_set_stays_when_idle() {
     let (mut reader, mut writer) = pipe().unwrap();
-    into_the_lane(&mut reader, &mut writer);
+    into_the_lane(&reader, &writer);
     let grown_bytes = grow(&mut reader, &mut writer);
     let end = writer.as_end();
     assert_eq!(end.set_capacity_bytes(grown_bytes).unwrap(), grown_bytes);
     find_it_empty(&mut reader, IDLE);
     assert_eq!(reader.capacity_bytes(), grown_bytes);
+}
+
+#[test]
+fn a_capacity_that_somebody_without_the_lane_set_stays_when_idle() {
+    let (mut reader, writer) = pipe().unwrap();
+    into_the_lane(&reader, &writer);
+    rustix::pipe::fcntl_setpipe_size(writer.as_fd(), 256 << 10).unwrap();
+    assert_eq!(reader.capacity_bytes(), 256 << 10);
+    find_it_empty(&mut reader, IDLE);
+    assert_eq!(writer.size().capacity_bytes(), 256 << 10);
 }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::time::Duration;
 
-use common::{fill, once_asleep};
+use common::{fill, into_the_lane};
 use rustix::thread::CapabilitySet;
 use standpipe::end::End;
 use standpipe::fifo;
@@ -33,14 +33,7 @@ fn full_lane() -> (End, End, File) {
     );
     let writer = fifo::open_write(&path).unwrap();
     let reader = fifo::open_read(&path).unwrap();
-    let mut byte = [0];
-    // What looks like sleep may be a wait for something else: until they use the lane.
-    while writer.stats().bytes == 0 {
-        once_asleep(
-            || (&reader).read_exact(&mut byte).unwrap(),
-            |_| (&writer).write_all(b"x").unwrap(),
-        );
-    }
+    into_the_lane(&reader, &writer);
     writer.set_nonblocking(true).unwrap();
     writer.set_capacity_bytes(4 << 20).unwrap();
     fill(&writer);
@@ -79,14 +72,7 @@ fn writes_of_half_a_page_fit_the_kernel_pipe() {
     let unaware = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).unwrap();
     let writer = fifo::open_write(&path).unwrap();
     let reader = fifo::open_read(&path).unwrap();
-    let mut byte = [0];
-    // What looks like sleep may be a wait for something else: until they use the lane.
-    while writer.stats().bytes == 0 {
-        once_asleep(
-            || (&reader).read_exact(&mut byte).unwrap(),
-            |_| (&writer).write_all(b"x").unwrap(),
-        );
-    }
+    into_the_lane(&reader, &writer);
     let mut bytes = 0;
     while bytes + 2100 <= writer.capacity_bytes().unwrap() {
         bytes += (&writer).write(&[7; 2100]).unwrap();

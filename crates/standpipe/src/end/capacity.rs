@@ -131,8 +131,11 @@ impl End {
         if lane.note_kernel_capacity(in_kernel)
             && let Ok(size) = PipeSize::from_bytes(in_kernel, None)
         {
-            // Somebody without the lane set it. A lane that holds more waits until it does not.
-            let _ = self.shared.resize(lane, size);
+            // Somebody without the lane set it, which is a wish as well. A lane that holds more goes on as
+            // it is.
+            if self.shared.resize(lane, size).is_ok() {
+                self.shared.capacity.set_by_hand(size);
+            }
         }
         Ok(lane.size().capacity_bytes())
     }
