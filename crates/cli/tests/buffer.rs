@@ -387,14 +387,15 @@ fn progress_is_for_terminals_only() {
         let mut script = Command::new("script");
         script
             .args(["-qec", &command, "/dev/null"])
-            .current_dir(folder.path());
-        text(
-            &script
-                .stdin(Stdio::null())
-                .output()
-                .expect("script starts")
-                .stdout,
-        )
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut script = script.spawn().expect("script starts");
+        // kept open: at its end, `script` may leave before it has passed all on
+        let keyboard = script.stdin.take();
+        let output = script.wait_with_output().expect("script ends");
+        drop(keyboard);
+        text(&output.stdout)
     };
     let shown = on_a_terminal("-L 64K -N soon in");
     for part in ["soon: ", "/s  avg ", "ETA", "60.0 kB in "] {
