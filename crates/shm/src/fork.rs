@@ -36,9 +36,17 @@ static HOOKS: std::sync::OnceLock<Hooks> = std::sync::OnceLock::new();
 /// # Panics
 /// If there is no memory left to note three pointers.
 pub fn watch(hooks: Hooks) {
+    let _ = HOOKS.set(hooks);
+    count();
+}
+
+/// Has forks counted from now on, for [`generation`].
+///
+/// # Panics
+/// As [`watch`].
+pub fn count() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let _ = HOOKS.set(hooks);
         let _ = PID_NAMESPACE.set(pid_namespace());
         // SAFETY: the three handlers are functions that live for ever.
         let status = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };

@@ -1,5 +1,7 @@
 //! The shared memory of standpipe. All the unsafe lives here, in few files.
 //!
+//! - [`arena`]: pages with owners, for what is read once and handed on by reference.
+//! - [`board`]: numbers that other processes may look at.
 //! - [`lane`]: the protocol between writers and readers: positions, locks, wake-ups.
 //! - [`sync`]: the one door to atomics; under `--cfg loom` it leads to loom's.
 //! - `header`, `memory`, `doorbell`, `lock`: what the protocol stands on; `memory`, `doorbell` and
@@ -16,6 +18,10 @@ mod header;
 pub mod lane;
 pub mod sync;
 
+#[cfg(not(loom))]
+pub mod arena;
+#[cfg(not(loom))]
+pub mod board;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
@@ -37,6 +43,8 @@ pub mod watch;
 mod doorbell;
 #[cfg(not(loom))]
 mod lock;
+#[cfg(not(loom))]
+mod mapping;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]

@@ -14,16 +14,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
 use standpipe_core::accounting::Corrupted;
 use standpipe_core::size::{MAX_ORDER, PAGE_BYTES};
 
 use crate::frontier::Frontier;
 use crate::header::Header;
+use crate::mapping::Mapping;
 use crate::private_fd::PrivateFd;
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -410,7 +409,7 @@ impl Ring {
             });
         }
         // SAFETY: offset < capacity, and two capacities are mapped.
-        Ok(unsafe { self.mapping.base.as_ptr().add(self.offset(at)) })
+        Ok(unsafe { self.mapping.base().as_ptr().add(self.offset(at)) })
     }
 
     #[inline]
@@ -430,89 +429,7 @@ fn map_header(file: &PrivateFd) -> io::Result<Mapping> {
 fn header_of(mapping: &Mapping) -> &Header {
     // SAFETY: a page is mapped for as long as `mapping`, aligned, large enough (tested in `header`), and
     // any bit pattern is a valid Header: it holds nothing but atomics.
-    unsafe { mapping.base.cast::<Header>().as_ref() }
-}
-
-/// A stretch of address space of ours.
-struct Mapping {
-    base: NonNull<u8>,
-    len_bytes: usize,
-}
-
-// SAFETY: the mapping belongs to the process, not to a thread; all shared access to it goes through
-// atomics (the header) or is ordered by the lane's positions (the rings).
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn reserve(len_bytes: usize) -> io::Result<Self> {
-        // SAFETY: a new private mapping at an address of the kernel's choice disturbs nothing.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                ptr::null_mut(),
-                len_bytes,
-                ProtFlags::empty(),
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        }?;
-        let base = NonNull::new(base.cast::<u8>()).expect("mmap gave the null page");
-        Ok(Self { base, len_bytes })
-    }
-
-    /// Puts `len_bytes` of the file at an offset.
-    fn map(
-        &self,
-        file: &PrivateFd,
-        at: usize,
-        file_offset: u64,
-        len_bytes: usize,
-    ) -> io::Result<()> {
-        assert!(at + len_bytes <= self.len_bytes);
-        // SAFETY: lies within the mapping (checked).
-        let address = unsafe { self.base.as_ptr().add(at) };
-        // SAFETY: MAP_FIXED replaces only pages of our own mapping, which nobody uses yet.
-        unsafe {
-            rustix::mm::mmap(
-                address.cast(),
-                len_bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::FIXED | MapFlags::NORESERVE,
-                file,
-                file_offset,
-            )
-        }?;
-        Ok(())
-    }
-
-    /// See `MADV_POPULATE_WRITE` in madvise(2): pages that cannot be had are an error now instead
-    /// of a SIGBUS later.
-    fn populate(&self, at: usize, len_bytes: usize) -> io::Result<()> {
-        assert!(at + len_bytes <= self.len_bytes);
-        // SAFETY: lies within the mapping (checked).
-        let address = unsafe { self.base.as_ptr().add(at) };
-        loop {
-            // SAFETY: populating changes no contents and the range is ours.
-            let result = unsafe {
-                rustix::mm::madvise(address.cast(), len_bytes, Advice::LinuxPopulateWrite)
-            };
-            match result {
-                // Before Linux 5.14 (EINVAL) pages come by fault, as for any memory.
-                Ok(()) | Err(Errno::INVAL) => return Ok(()),
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                // EFAULT is what would have been a SIGBUS.
-                Err(_) => return Err(Errno::NOMEM.into()),
-            }
-        }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: it is ours alone, and nothing borrowed from it outlives `self`.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len_bytes) };
-        debug_assert!(unmapped.is_ok());
-    }
+    unsafe { mapping.base().cast::<Header>().as_ref() }
 }
 
 fn sealed_file(len_bytes: usize) -> io::Result<PrivateFd> {
