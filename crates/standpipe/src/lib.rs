@@ -14,8 +14,11 @@
 pub mod duplex;
 pub mod end;
 pub mod fifo;
+#[cfg(feature = "file")]
+pub mod file;
 pub mod pipe;
 pub mod poll;
 mod stdio;
+mod units;
 
 pub use stdio::{Input, Output, stdin, stdout};

@@ -10,6 +10,8 @@ use std::io;
 use rustix::io::Errno;
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
+use crate::units::bytes_of;
+
 /// The environment variables that set the limits of a process: bytes, with a suffix `K`, `M` or `G`.
 pub const SOFT_LIMIT_ENV: &str = "STANDPIPE_LANE_BYTES_SOFT";
 /// See [`SOFT_LIMIT_ENV`].
@@ -40,17 +42,6 @@ impl Limits {
             hard_bytes: get(HARD_LIMIT_ENV).unwrap_or(u64::MAX),
         }
     }
-}
-
-fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let (digits, shift) = match text.as_bytes().last()? {
-        b'K' | b'k' => (&text[..text.len() - 1], 10),
-        b'M' | b'm' => (&text[..text.len() - 1], 20),
-        b'G' | b'g' => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 static SOFT_BYTES: AtomicU64 = AtomicU64::new(u64::MAX);
