@@ -6,16 +6,15 @@ use std::process::ExitCode;
 
 use self::checksum::Algorithm;
 use self::job::Job;
-use self::meter::{Meter, Progress};
 use self::outputs::Outputs;
 use self::reservoir::Reservoir;
 use crate::json::JsonTarget;
+use crate::progress::{Meter, Progress};
 use crate::stream::{Trouble, is_same_file, or_dash};
 use crate::units;
 
 mod checksum;
 mod job;
-mod meter;
 mod outputs;
 mod pace;
 mod reservoir;

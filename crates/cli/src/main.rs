@@ -4,15 +4,19 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod accounts;
 mod buffer;
+mod cache;
 mod cat;
 mod ctl;
 mod fifo;
 mod json;
 mod pages;
+mod progress;
 mod run;
 mod settings;
 mod stream;
+mod trace;
 mod units;
 
 /// Pipes over shared memory: run pipelines faster and see where they are stuck.
@@ -29,6 +33,8 @@ enum Command {
     Cat(cat::CatArgs),
     Buffer(buffer::BufferArgs),
     Fifo(fifo::FifoArgs),
+    Cache(cache::CacheArgs),
+    Trace(trace::TraceArgs),
     Ctl(ctl::CtlArgs),
     Bench(standpipe_bench::BenchArgs),
     Completions(pages::CompletionsArgs),
@@ -47,6 +53,8 @@ fn main() -> ExitCode {
         Command::Cat(args) => Ok(cat::main(&args)),
         Command::Buffer(args) => Ok(buffer::main(&args)),
         Command::Fifo(args) => Ok(fifo::main(&args)),
+        Command::Cache(args) => cache::main(&args),
+        Command::Trace(args) => trace::main(&args),
         Command::Ctl(args) => ctl::main(&args),
         Command::Bench(args) => standpipe_bench::main(args),
         Command::Completions(args) => pages::completions(&args),

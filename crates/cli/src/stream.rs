@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use rustix::fs::{FileType, Stat, fstat, stat};
+use standpipe::file::StoreError;
 
 mod pass;
 mod port;
@@ -36,7 +37,14 @@ impl std::error::Error for Trouble {}
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Input(name, error) | Self::Output(name, error)) = self;
-        write!(f, "{name}: {}", without_numbers(&error.to_string()))
+        let text = without_numbers(&error.to_string());
+        let inner = error.get_ref();
+        let of_a_store = inner.and_then(|inner| inner.downcast_ref::<StoreError>());
+        if of_a_store.is_some() {
+            // it names the object itself
+            return f.write_str(&text);
+        }
+        write!(f, "{name}: {text}")
     }
 }
 
@@ -44,6 +52,12 @@ impl fmt::Display for Trouble {
 pub fn or_dash(paths: &[PathBuf]) -> &[PathBuf] {
     static DASH: LazyLock<[PathBuf; 1]> = LazyLock::new(|| [PathBuf::from("-")]);
     if paths.is_empty() { &*DASH } else { paths }
+}
+
+/// Why nothing is read of an input of `length` bytes from `start` on.
+pub fn behind_the_end(start: u64, length: u64) -> io::Error {
+    let text = format!("the range begins at {start}, expected at most its length, {length}");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// Whether both are the same regular file; `-` is standard input and standard output.

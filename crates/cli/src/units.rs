@@ -72,6 +72,12 @@ pub fn amount(bytes: f64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// So many of something, as in `1 read` or `2 reads`.
+pub fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
 /// A stretch of time, as in `0.25 s` or `2 m 05 s`.
 pub fn duration(seconds: f64) -> String {
     if seconds < 0.0995 {
@@ -136,6 +142,10 @@ mod tests {
             assert_eq!(amount(bytes), text);
         }
         assert_eq!(amount(999_600.0), "1.00 MB");
+        assert_eq!(
+            (&*count(1, "read"), &*count(0, "read")),
+            ("1 read", "0 reads")
+        );
         assert_eq!(binary(65536), "64 KiB");
         assert_eq!(binary(1 << 20), "1 MiB");
         assert_eq!(binary(1000), "1000 B");

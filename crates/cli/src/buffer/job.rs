@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use super::BufferArgs;
 use super::checksum::Checksum;
-use super::meter::{Meter, Progress};
 use super::outputs::Outputs;
 use super::pace::Pace;
 use super::reservoir::{Block, Reservoir};
 use super::summary::{ReservoirSummary, Summary};
+use crate::progress::{Meter, Progress};
 use crate::stream::{Input, Trouble, Watch, die_of_sigpipe, pass};
 
 pub struct Job<'a> {

@@ -1,7 +1,7 @@
 //! Inputs and outputs by name.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -88,6 +88,23 @@ impl Input {
         Some(stat.st_size.cast_unsigned().saturating_sub(position))
     }
 
+    /// How many bytes follow, where it is a file that says so; those of /proc say that they are empty.
+    pub fn left_bytes(&self) -> Option<u64> {
+        let stat = rustix::fs::fstat(self).ok().filter(is_regular)?;
+        let position = rustix::fs::seek(self, SeekFrom::Current(0)).ok()?;
+        let length = stat.st_size.cast_unsigned();
+        (length > 0).then(|| length.saturating_sub(position))
+    }
+
+    /// Goes on so many bytes later; for what has places to go to.
+    pub fn skip(&self, bytes: u64) -> Result<(), Trouble> {
+        let to = i64::try_from(bytes).unwrap_or(i64::MAX);
+        let skipped = rustix::fs::seek(self, SeekFrom::Current(to));
+        skipped
+            .map(|_position| ())
+            .map_err(|error| self.trouble(error.into()))
+    }
+
     pub fn trouble(&self, error: io::Error) -> Trouble {
         Trouble::Input(self.name.clone(), error)
     }
@@ -159,6 +176,16 @@ impl Output {
             }
         }
         Ok(())
+    }
+
+    /// Writes some of `slices`, once there is room.
+    pub fn write_some(&self, slices: &[IoSlice<'_>]) -> Result<usize, Trouble> {
+        let write = || match &self.port {
+            Port::Pipe(end) => (&*end).write_vectored(slices),
+            Port::Other(file) => (&*file).write_vectored(slices),
+        };
+        let written = self.port.persist(PollFlags::OUT, write);
+        written.map_err(|error| self.trouble(error))
     }
 
     pub fn trouble(&self, error: io::Error) -> Trouble {
