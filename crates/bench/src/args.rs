@@ -41,8 +41,15 @@ pub(crate) enum Command {
     Fifo(Options),
     /// `cat | X | cat`, X being `standpipe buffer`, pv and mbuffer
     Stage(Options),
+    /// Readahead policies on a simulated disk, beside the published figures; a file on the real disk
+    Readahead(Options),
+    /// 200 streams of 100 KB/s, one more each second, on a simulated machine of 128 MB
+    Thrash(Options),
     /// Ten pipelines of ordinary programs, `sh -c` against `standpipe run`
     Run(Options),
+    /// An object of a server far away, in reads of 64 KiB and 1 MiB: against a plain GET, a buffered
+    /// reader, and curl
+    Object(Options),
     /// All of the above, one after the other
     All(Options),
     /// Say which suites there are, and what they measure

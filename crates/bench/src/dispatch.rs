@@ -14,9 +14,10 @@ use crate::noise::Ticks;
 use crate::pressure::Pressure;
 use crate::record::{Record, read_json, write_json};
 use crate::suites::{
-    self, Pace, bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage,
+    self, Pace, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead, real_file, run,
+    small, stage, thrash,
 };
-use crate::{processors, report, table};
+use crate::{policies, processors, report, table};
 
 /// Of the 40 seconds that `--quick` promises: the rest is for the last round's fewest runs.
 const QUICK_BUDGET: Duration = Duration::from_secs(32);
@@ -50,7 +51,10 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Command::Create(options) => bench(&["create"], &options, None)?,
         Command::Fifo(options) => bench(&["fifo"], &options, None)?,
         Command::Stage(options) => bench(&["stage"], &options, None)?,
+        Command::Readahead(options) => bench(&["readahead"], &options, None)?,
+        Command::Thrash(options) => bench(&["thrash"], &options, None)?,
         Command::Run(options) => bench(&["run"], &options, None)?,
+        Command::Object(options) => bench(&["object"], &options, None)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -113,9 +117,10 @@ fn bench(names: &[&str], options: &Options, flex: Option<&Flex>) -> anyhow::Resu
         let before = Ticks::now()?;
         let records = suite(name, options, flex)?;
         if !to_stdout {
-            println!("{}", table::render(&records));
+            show(&records);
         }
-        if let Some(remark) = before.remark_until(Ticks::now()?) {
+        let remark = before.remark_until(Ticks::now()?);
+        if let Some(remark) = remark.filter(|_| name != suites::SIMULATED) {
             eprintln!("{remark}");
         }
         results.extend(records);
@@ -126,10 +131,25 @@ fn bench(names: &[&str], options: &Options, flex: Option<&Flex>) -> anyhow::Resu
         .map_or(Ok(()), |target| write_json(&results, target))
 }
 
+/// A table of the cases in which policies compete, and one of the others.
+fn show(records: &[Record]) {
+    let compete = policies::rows(records);
+    let others = records
+        .iter()
+        .filter(|record| compete.iter().all(|row| row.case != record.case));
+    let others: Vec<Record> = others.cloned().collect();
+    if let Some(table) = policies::render(records) {
+        println!("{table}");
+    }
+    if !others.is_empty() {
+        println!("{}", table::render(&others));
+    }
+}
+
 fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<Vec<Record>> {
     let face = options.face();
     if face == Face::C && suites::OF_PROGRAMS.contains(&name) {
-        anyhow::bail!("--c-abi: the suite {name} runs programs, expected one that runs pipes");
+        anyhow::bail!("--c-abi: the suite {name} runs programs, expected one of pipes");
     }
     let session = Session {
         name,
@@ -155,7 +175,16 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
         "create" => session.run(create::Plan::new(pace, face)?.rounds()),
         "fifo" => session.run(fifo::Plan::new(pace, face)?.rounds()),
         "stage" => session.run(stage::Plan::new(pace, standpipe()?, stage::installed()?)?.rounds()),
+        "readahead" => {
+            let (simulated, real) = (readahead::Plan::new(pace), real_file::Plan::new(pace)?);
+            session.run_parts(vec![
+                (simulated.rounds(), session.simulated_runs()),
+                (real.rounds(), session.default_runs()),
+            ])
+        }
+        "thrash" => session.run_parts(vec![(thrash::rounds(), session.simulated_runs())]),
         "run" => session.run(run::Plan::new(run::Sizes::new(pace), standpipe()?)?.rounds()),
+        "object" => session.run(object::Plan::new(pace)?.rounds()),
         _ => anyhow::bail!("no suite {name:?}"),
     }
 }
@@ -190,22 +219,39 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn run(&self, rounds: Vec<Round<'_>>) -> anyhow::Result<Vec<Record>> {
-        let rounds = self.chosen(rounds)?;
-        let quick = self.options.quick;
+        self.run_parts(vec![(rounds, self.default_runs())])
+    }
+
+    fn default_runs(&self) -> usize {
         // one run of grep takes some tens of milliseconds
-        let default_runs = match (self.name, quick) {
+        match (self.name, self.options.quick) {
             ("grep", _) => 31,
             (_, true) => 7,
             (_, false) => 11,
-        };
-        let left = QUICK_BUDGET.saturating_sub(self.start.elapsed());
-        let effort = Effort {
-            runs: self.options.runs.map_or(default_runs, usize::from),
-            budget: quick.then_some(left),
-        };
-        let progress = progress_bar();
-        let records = measure(self.name, rounds, effort, &progress);
-        progress.finish_and_clear();
+        }
+    }
+
+    /// What is simulated comes out the same each time: its runs differ by their seed only.
+    fn simulated_runs(&self) -> usize {
+        if self.options.quick { 1 } else { 5 }
+    }
+
+    /// Parts of a suite, each with how often its rivals run if nobody says otherwise.
+    fn run_parts(&self, parts: Vec<(Vec<Round<'_>>, usize)>) -> anyhow::Result<Vec<Record>> {
+        self.check_case(&parts.iter().flat_map(|(rounds, _)| rounds))?;
+        let mut records = Vec::new();
+        for (mut rounds, default_runs) in parts {
+            rounds.retain(|round| self.wants(round));
+            let left = QUICK_BUDGET.saturating_sub(self.start.elapsed());
+            let effort = Effort {
+                runs: self.options.runs.map_or(default_runs, usize::from),
+                budget: self.options.quick.then_some(left),
+            };
+            let progress = progress_bar();
+            let part = measure(self.name, rounds, effort, &progress);
+            progress.finish_and_clear();
+            records.extend(part?);
+        }
         let face = match self.options.face() {
             Face::Rust => "",
             Face::C => suites::C_ABI,
@@ -215,33 +261,31 @@ impl Session<'_> {
             cpus: self.options.cpus,
             ..record
         };
-        Ok(records?.into_iter().map(filed).collect())
+        Ok(records.into_iter().map(filed).collect())
     }
-}
 
-impl Session<'_> {
-    /// The rounds of the cases that are wanted.
-    fn chosen<'a>(&self, mut rounds: Vec<Round<'a>>) -> anyhow::Result<Vec<Round<'a>>> {
-        let Some(text) = &self.options.case else {
-            return Ok(rounds);
-        };
-        let names = rounds
-            .iter()
-            .flatten()
-            .flat_map(|rival| rival.cases.clone());
-        let mut names = names.collect::<Vec<_>>();
+    /// Whether the user wants any of the cases of a round.
+    fn wants(&self, round: &Round<'_>) -> bool {
+        let mut cases = round.iter().flat_map(|rival| &rival.cases);
+        let text = self.options.case.as_ref();
+        text.is_none_or(|text| cases.any(|case| case.contains(text)))
+    }
+
+    fn check_case<'a, 'b: 'a>(
+        &self,
+        rounds: &(impl Iterator<Item = &'a Round<'b>> + Clone),
+    ) -> anyhow::Result<()> {
+        let rivals = rounds.clone().flatten();
+        let mut names: Vec<String> = rivals.flat_map(|rival| rival.cases.clone()).collect();
         names.dedup();
-        rounds.retain(|round| {
-            let mut cases = round.iter().flat_map(|rival| &rival.cases);
-            cases.any(|case| case.contains(text))
-        });
         ensure!(
-            !rounds.is_empty(),
-            "--case {text}: none of {} has such a case, expected a part of one of {}",
+            rounds.clone().any(|round| self.wants(round)),
+            "--case {}: none of {} has such a case, expected a part of one of {}",
+            self.options.case.as_deref().unwrap_or_default(),
             self.name,
             names.join(" ")
         );
-        Ok(rounds)
+        Ok(())
     }
 }
 

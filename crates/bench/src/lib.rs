@@ -15,6 +15,7 @@ pub mod family;
 pub mod measure;
 pub mod memory;
 pub mod noise;
+mod policies;
 pub mod pressure;
 pub mod processors;
 pub mod record;

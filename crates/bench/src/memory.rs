@@ -52,6 +52,17 @@ impl Memory {
     }
 }
 
+/// The most memory that this process ever had in use at once, in bytes; what it shares counted whole.
+///
+/// # Errors
+/// When the kernel does not say.
+pub fn peak_bytes() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("cannot read it")?;
+    let peak = sum(&status, &["VmHWM:"]);
+    ensure!(peak > 0, "unknown form of /proc/self/status");
+    Ok(peak)
+}
+
 /// The fields of these names, given in KiB, together.
 fn sum(text: &str, names: &[&str]) -> u64 {
     let kib = |line: &str| {

@@ -24,6 +24,23 @@ pub enum Engine {
     Pv,
     /// `mbuffer` there.
     Mbuffer,
+    /// The readahead of Linux 2.6.20.
+    Legacy,
+    /// That of Linux 2.6.23.
+    #[serde(rename = "on-demand")]
+    OnDemand,
+    /// That of Linux today.
+    Context,
+    /// `fio`, `O_DIRECT`, eight reads at a time.
+    Fio,
+    /// The stream of one plain GET, of the `object_store` crate.
+    #[serde(rename = "get-stream")]
+    GetStream,
+    /// The buffered reader of the `object_store` crate.
+    #[serde(rename = "buf-reader")]
+    BufReader,
+    /// `curl`.
+    Curl,
 }
 
 impl Engine {
@@ -43,6 +60,13 @@ impl fmt::Display for Engine {
             Self::Shell => "shell",
             Self::Pv => "pv",
             Self::Mbuffer => "mbuffer",
+            Self::Legacy => "legacy",
+            Self::OnDemand => "on-demand",
+            Self::Context => "context",
+            Self::Fio => "fio",
+            Self::GetStream => "get-stream",
+            Self::BufReader => "buf-reader",
+            Self::Curl => "curl",
         })
     }
 }
@@ -63,6 +87,8 @@ pub enum Metric {
     WallS,
     /// Memory of one of many.
     BytesEach,
+    /// The average size of a read from the store.
+    AvgIoKib,
 }
 
 impl Metric {
@@ -74,13 +100,14 @@ impl Metric {
             Self::P50Ns | Self::P99Ns | Self::AvgNs => "ns",
             Self::WallS => "s",
             Self::BytesEach => "B",
+            Self::AvgIoKib => "KiB",
         }
     }
 
     /// Whether a larger value is the better one.
     #[must_use]
     pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::MbPerS)
+        matches!(self, Self::MbPerS | Self::AvgIoKib)
     }
 
     /// Its name, as in JSON.
@@ -93,6 +120,7 @@ impl Metric {
             Self::AvgNs => "avg_ns",
             Self::WallS => "wall_s",
             Self::BytesEach => "bytes_each",
+            Self::AvgIoKib => "avg_io_kib",
         }
     }
 }
@@ -197,6 +225,13 @@ mod tests {
             Engine::Shell,
             Engine::Pv,
             Engine::Mbuffer,
+            Engine::Legacy,
+            Engine::OnDemand,
+            Engine::Context,
+            Engine::Fio,
+            Engine::GetStream,
+            Engine::BufReader,
+            Engine::Curl,
         ] {
             assert_eq!(serde_json::to_value(engine).unwrap(), engine.to_string());
         }
@@ -207,6 +242,7 @@ mod tests {
             Metric::AvgNs,
             Metric::WallS,
             Metric::BytesEach,
+            Metric::AvgIoKib,
         ] {
             assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
         }

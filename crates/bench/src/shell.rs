@@ -1,5 +1,6 @@
 //! Pipelines, run by the plain shell or by `standpipe run`, timed, and compared by what they print.
 
+use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -39,6 +40,13 @@ impl Runner {
             }
         }
     }
+}
+
+/// Whether this machine has a program.
+#[must_use]
+pub fn is_program(name: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// What a command gave.

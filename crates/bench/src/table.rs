@@ -22,23 +22,18 @@ impl Pair<'_> {
     }
 }
 
-/// The rivals in `records`, in the order of the records.
+/// Ours with each of its rivals, in the order of the records.
 #[must_use]
 pub fn pairs(records: &[Record]) -> Vec<Pair<'_>> {
     let same = |a: &Record, b: &Record| {
         a.suite == b.suite && a.case == b.case && a.metric == b.metric && a.cpus == b.cpus
     };
-    let rival = |ours: &Record| {
-        records
-            .iter()
-            .find(|r| !r.engine.is_ours() && same(r, ours))
-    };
     let ours = records.iter().filter(|r| r.engine.is_ours());
-    ours.filter_map(|ours| {
-        Some(Pair {
-            rival: rival(ours)?,
-            ours,
-        })
+    ours.flat_map(|ours| {
+        let rivals = records
+            .iter()
+            .filter(move |r| !r.engine.is_ours() && same(r, ours));
+        rivals.map(move |rival| Pair { rival, ours })
     })
     .collect()
 }
@@ -94,7 +89,7 @@ pub fn render(records: &[Record]) -> String {
         let ratio = format!("{:.2}", pair.ratio());
         let [theirs, ours] = [pair.rival, pair.ours].map(|r| (figure(r.value), range(r)));
         let row = [
-            record.case.clone(),
+            case_of(pair, &pairs),
             metric,
             theirs.0,
             theirs.1,
@@ -126,6 +121,17 @@ pub fn render(records: &[Record]) -> String {
     }
     let suite = records.first().map_or("", |record| record.suite.as_str());
     format!("{suite} (medians; ratio: how many times better than the {rival}, run by run)\n{table}")
+}
+
+/// The case, and the rival where there are several in it.
+fn case_of(pair: &Pair<'_>, pairs: &[Pair<'_>]) -> String {
+    let case = &pair.ours.case;
+    let mut rivals = pairs.iter().filter(|other| other.ours.case == *case);
+    if rivals.all(|other| other.rival.engine == pair.rival.engine) {
+        case.clone()
+    } else {
+        format!("{case}, {}", pair.rival.engine)
+    }
 }
 
 /// The rival's name; several have none in common.
@@ -204,6 +210,19 @@ mod tests {
         );
         assert!(row("1x5").trim_end().ends_with("8.00"), "{text}");
         assert!(row("geometric mean").trim_end().ends_with("4.00"), "{text}");
+    }
+
+    #[test]
+    fn several_rivals_of_a_case_have_a_row_each() {
+        let records = [
+            record(Engine::Kernel, "cold", &[10.0]),
+            record(Engine::Fio, "cold", &[40.0]),
+            record(Engine::Standpipe, "cold", &[20.0]),
+        ];
+        let text = render(&records);
+        let row = |name: &str| text.lines().find(|line| line.contains(name)).unwrap();
+        assert!(row("cold, kernel").trim_end().ends_with("2.00"), "{text}");
+        assert!(row("cold, fio").trim_end().ends_with("0.50"), "{text}");
     }
 
     #[test]

@@ -18,8 +18,11 @@ use standpipe_bench::measure::{Effort, Round, measure};
 use standpipe_bench::pressure::Pressure;
 use standpipe_bench::record::{Engine, Metric, Record};
 use standpipe_bench::suites::{
-    Pace, bw, create, fifo, grep, latency, pipe, pipeflex, run, small, stage,
+    Pace, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead, run, small, stage,
+    thrash,
 };
+use standpipe_cache::sim::workload::Iozone;
+use standpipe_origin::Manners;
 
 type Test = fn() -> anyhow::Result<()>;
 
@@ -30,7 +33,7 @@ fn main() {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests: [(&str, Test); 17] = [
+    let tests: [(&str, Test); 20] = [
         ("pipe", pipe_suite),
         ("bw", bw_suite),
         ("pipeflex", pipeflex_suite),
@@ -42,7 +45,10 @@ fn main() {
         ("suites_through_the_c_abi", c_abi_suites),
         ("stage", stage_suite),
         ("stage_that_damages_its_bytes", damaged_stage),
+        ("readahead", readahead_suite),
+        ("thrash", thrash_suite),
         ("run", run_suite),
+        ("object", object_suite),
         ("run_with_a_runner_that_damages_its_output", damaged_run),
         ("memory_pressure_ends_with_its_guard", pressure),
         ("a_failing_child_fails_its_family", failing_child),
@@ -206,6 +212,55 @@ fn create_suite() -> anyhow::Result<()> {
     )
 }
 
+/// Every policy has a plausible figure of each metric in each case, and the same when run again.
+fn expect_policies(rounds: fn() -> Vec<Round<'static>>, cases: &[&str]) -> anyhow::Result<()> {
+    let records = once(rounds())?;
+    let policies = [
+        Engine::Legacy,
+        Engine::OnDemand,
+        Engine::Context,
+        Engine::Standpipe,
+    ];
+    ensure!(
+        records.len() == cases.len() * policies.len() * 2,
+        "{records:?}"
+    );
+    for (case, engine) in cases
+        .iter()
+        .flat_map(|case| policies.map(|engine| (case, engine)))
+    {
+        let mut of = records
+            .iter()
+            .filter(|r| r.case == **case && r.engine == engine);
+        let is_plausible = |r: &Record| r.value.is_finite() && r.value > 0.0;
+        ensure!(
+            of.clone().count() == 2 && of.all(is_plausible),
+            "{case} {engine}: {records:?}"
+        );
+    }
+    ensure!(once(rounds())? == records, "another run had other figures");
+    Ok(())
+}
+
+fn readahead_suite() -> anyhow::Result<()> {
+    let rounds = || {
+        let cases = vec![
+            readahead::Case::Iozone(Iozone::Stride),
+            readahead::Case::Oltp(200, 4),
+        ];
+        let plan = readahead::Plan {
+            cases,
+            file_bytes: 16 << 20,
+        };
+        plan.rounds()
+    };
+    expect_policies(rounds, &["iozone-stride", "oltp-200-4"])
+}
+
+fn thrash_suite() -> anyhow::Result<()> {
+    expect_policies(thrash::rounds, &[thrash::CASE])
+}
+
 /// A program that is called as `standpipe run --quiet -- PIPELINE` and does `script` with it: the
 /// suites are under test here, not the command.
 fn runner(dir: &Path, script: &str) -> anyhow::Result<PathBuf> {
@@ -278,6 +333,20 @@ fn fifo_suite() -> anyhow::Result<()> {
         &cases,
         &[Metric::MbPerS, Metric::AvgNs],
     )
+}
+
+fn object_suite() -> anyhow::Result<()> {
+    let manners = Manners::default();
+    let plan = object::Plan::of(20 << 20, manners, Duration::from_secs(60))?;
+    let records = once(plan.rounds())?;
+    let engines = plan.rounds()[0].len();
+    ensure!(records.len() == 2 * engines, "{records:?}");
+    for engine in [Engine::GetStream, Engine::BufReader] {
+        let of = |record: &&Record| [engine, Engine::Standpipe].contains(&record.engine);
+        let of = records.iter().filter(of).cloned().collect::<Vec<_>>();
+        expect(&of, engine, &["64KiB", "1MiB"], &[Metric::MbPerS])?;
+    }
+    Ok(())
 }
 
 /// Every suite that runs pipes itself.

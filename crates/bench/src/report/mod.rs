@@ -2,7 +2,8 @@
 
 mod grid;
 mod plot;
-mod published;
+mod policies;
+pub(crate) mod published;
 mod section;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};

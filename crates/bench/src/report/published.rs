@@ -2,8 +2,12 @@
 
 use serde::Deserialize;
 
+use crate::record::Metric;
+use crate::stats::ratio;
+
 const BULK: &str = include_str!("../../../../data/published/bulk_preallocation_2026.csv");
 const LARGER: &str = include_str!("../../../../data/published/larger_pipes_2001.csv");
+const AHEAD: &str = include_str!("../../../../data/published/on_demand_readahead_2007.csv");
 const MERGE: &str = include_str!("../../../../data/published/fifo_merge_2012.csv");
 
 /// A cell of `pipe_bench`: Linux, May 2026, bulk page preallocation for pipe writes.
@@ -100,6 +104,123 @@ pub fn fifo_merge(suite: &str) -> Vec<FifoMerge> {
         .collect()
 }
 
+/// A figure of "on-demand readahead": Linux 2.6.20 and the patch that became 2.6.23, 2007.
+#[derive(Clone, Debug, Deserialize)]
+struct OnDemand {
+    benchmark: String,
+    case: String,
+    run: String,
+    unit: String,
+    #[serde(rename = "legacy_2_6_20")]
+    before: f64,
+    #[serde(rename = "on_demand")]
+    after: f64,
+}
+
+/// What was published of a case of ours, in the unit of its metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Readahead {
+    /// As the case is named in our suites.
+    pub case: String,
+    /// What was measured.
+    pub metric: Metric,
+    /// By the legacy readahead.
+    pub legacy: f64,
+    /// By the on-demand readahead.
+    pub on_demand: f64,
+}
+
+impl Readahead {
+    /// How many times better on-demand readahead was.
+    #[must_use]
+    pub fn gain(&self) -> f64 {
+        ratio(self.metric, &[self.on_demand], &[self.legacy])
+    }
+}
+
+/// The published figures of a suite of ours, the mean of the runs of each case. Left out is what was
+/// written, and what the policies cost the processor.
+#[must_use]
+pub fn readahead(suite: &str) -> Vec<Readahead> {
+    let mut found = Vec::<(Readahead, f64)>::new();
+    for row in rows::<OnDemand>(AHEAD) {
+        let figures = row.figures().filter(|(of, _)| *of == suite);
+        let Some((_, figures)) = figures else {
+            continue;
+        };
+        let known = found
+            .iter_mut()
+            .find(|(known, _)| (&known.case, known.metric) == (&figures.case, figures.metric));
+        match known {
+            None => found.push((figures, 1.0)),
+            Some((known, runs)) => {
+                known.legacy += figures.legacy;
+                known.on_demand += figures.on_demand;
+                *runs += 1.0;
+            }
+        }
+    }
+    let mean = |(sum, runs): (Readahead, f64)| Readahead {
+        legacy: sum.legacy / runs,
+        on_demand: sum.on_demand / runs,
+        ..sum
+    };
+    found.into_iter().map(mean).collect()
+}
+
+impl OnDemand {
+    /// The suite of ours that it belongs to, and its figures in our units.
+    fn figures(&self) -> Option<(&'static str, Readahead)> {
+        let (suite, case) = self.suite_and_case()?;
+        let published = [self.before, self.after];
+        let (metric, [legacy, on_demand]) = match self.unit.as_str() {
+            "KB/s" => (Metric::MbPerS, published.map(|kib| kib * 1024.0 / 1e6)),
+            "MB/s" => (Metric::MbPerS, published),
+            "KB" => (Metric::AvgIoKib, published),
+            "s" => (Metric::WallS, published),
+            "transactions/s" => {
+                let transactions = number(&self.run)?;
+                (Metric::WallS, published.map(|rate| transactions / rate))
+            }
+            _ => return None,
+        };
+        let figures = Readahead {
+            case,
+            metric,
+            legacy,
+            on_demand,
+        };
+        Some((suite, figures))
+    }
+
+    fn suite_and_case(&self) -> Option<(&'static str, String)> {
+        let tool = self.benchmark.split(' ').next()?;
+        let of = self.benchmark.split(' ').nth(1).unwrap_or_default();
+        let case = match (tool, of, self.case.as_str()) {
+            ("iozone", _, "Read") => "iozone-read".into(),
+            ("iozone", _, "Re-read") => "iozone-reread".into(),
+            ("iozone", _, "Reverse read") => "iozone-reverse".into(),
+            ("iozone", _, "Stride read") => "iozone-stride".into(),
+            ("iozone", _, "Random read") => "iozone-random".into(),
+            ("iozone", _, "Mixed workload") => "iozone-mixed".into(),
+            ("iozone", _, "Pread") => "iozone-pread".into(),
+            ("aio-stress", _, case) => format!("aio-{case}"),
+            ("sysbench", "fileio", threads) => format!("fileio-{}", number(threads)?),
+            ("sysbench", "oltp", threads) => {
+                format!("oltp-{}-{}", number(&self.run)?, number(threads)?)
+            }
+            ("readahead", "thrashing,", _) => return Some(("thrash", "200-streams".into())),
+            _ => return None,
+        };
+        Some(("readahead", case))
+    }
+}
+
+/// The number that a text begins with.
+fn number(text: &str) -> Option<f64> {
+    text.split(' ').next()?.parse().ok()
+}
+
 /// The rows of a file that is part of this program: a bad one fails the tests.
 fn rows<T: for<'de> Deserialize<'de>>(text: &'static str) -> impl Iterator<Item = T> {
     csv::Reader::from_reader(text.as_bytes())
@@ -121,6 +242,7 @@ mod tests {
             LARGER.lines().count() - 1
         );
         assert_eq!(rows::<FifoMerge>(MERGE).count(), 2);
+        assert_eq!(rows::<OnDemand>(AHEAD).count(), AHEAD.lines().count() - 1);
     }
 
     #[test]
@@ -149,5 +271,26 @@ mod tests {
         assert_eq!(merge.len(), 1);
         assert!((merge[0].ratio() - 1.15).abs() < 1e-9);
         assert!(fifo_merge("pipe").is_empty());
+    }
+
+    #[test]
+    fn readahead_is_told_in_our_cases_and_units() {
+        let rows = readahead("readahead");
+        assert_eq!(rows.len(), 7 + 2 + 9 + 17);
+        let find = |case: &str| rows.iter().find(|row| row.case == case).unwrap();
+        let read = find("iozone-read");
+        // two runs, in KiB
+        let expected = f64::midpoint(62111.84, 62059.39) * 1024.0 / 1e6;
+        assert!((read.legacy - expected).abs() < 1e-9, "{read:?}");
+        assert_eq!(read.metric, Metric::MbPerS);
+        let oltp = find("oltp-5000-64");
+        assert!((oltp.on_demand - 5000.0 / 74.72).abs() < 1e-9, "{oltp:?}");
+        assert!((oltp.gain() - 74.72 / 70.57).abs() < 1e-9, "{oltp:?}");
+        assert!((find("aio-random").gain() - 311.87 / 312.15).abs() < 1e-9);
+
+        let thrash = readahead("thrash");
+        let gains: Vec<f64> = thrash.iter().map(Readahead::gain).collect();
+        assert_eq!(gains, [3.0, 8.75]);
+        assert!(readahead("pipe").is_empty());
     }
 }

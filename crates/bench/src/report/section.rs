@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::plot::{self, Mark, Series};
-use super::{grid, published};
+use super::{grid, policies, published};
 use crate::record::{Engine, Metric, Record};
 use crate::stats::{geometric_mean, spread};
 use crate::suites;
@@ -106,6 +106,7 @@ impl Section {
                     (self.published_pipe_bench())
                     (self.published_grep())
                     (self.published_fifo())
+                    (policies::render(&self.records))
                 }
             }
             (self.figures())
@@ -359,6 +360,7 @@ fn title(metric: Metric) -> String {
         Metric::AvgNs => "average",
         Metric::WallS => "from start to exit",
         Metric::BytesEach => "memory of each",
+        Metric::AvgIoKib => "average size of a read",
     };
     let better = if metric.more_is_better() {
         "more"

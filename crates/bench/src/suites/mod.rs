@@ -8,11 +8,15 @@ pub mod create;
 pub mod fifo;
 pub mod grep;
 pub mod latency;
+pub mod object;
 pub mod pipe;
 pub mod pipeflex;
+pub mod readahead;
+pub mod real_file;
 pub mod run;
 pub mod small;
 pub mod stage;
+pub mod thrash;
 
 /// How much time to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +27,11 @@ pub enum Pace {
     Full,
 }
 
-/// Suites of whole programs, which do not care from where the library is used.
-pub const OF_PROGRAMS: [&str; 3] = ["grep", "stage", "run"];
+/// Suites of whole programs, of files and of simulations, which do not care from where the library is used.
+pub const OF_PROGRAMS: [&str; 6] = ["grep", "stage", "run", "readahead", "thrash", "object"];
+
+/// The suite in virtual time, which other work on the machine does not disturb.
+pub const SIMULATED: &str = "thrash";
 
 /// What the name of a suite ends with where ours was used through the C ABI.
 pub const C_ABI: &str = "-c-abi";
@@ -36,7 +43,7 @@ pub fn without_face(name: &str) -> &str {
 }
 
 /// Name and description of each suite, in the order in which they are listed and reported.
-pub const ALL: [(&str, &str); 11] = [
+pub const ALL: [(&str, &str); 14] = [
     (
         "pipe",
         "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
@@ -78,7 +85,19 @@ pub const ALL: [(&str, &str); 11] = [
         "cat | X | cat: standpipe buffer against pv and mbuffer",
     ),
     (
+        "readahead",
+        "readahead policies on a simulated disk, beside the published figures; a file on the real disk",
+    ),
+    (
+        "thrash",
+        "200 streams of 100 KB/s, one more each second, on a simulated machine of 128 MB",
+    ),
+    (
         "run",
         "ten pipelines of ordinary programs: sh -c against standpipe run",
+    ),
+    (
+        "object",
+        "256 MB of a server far away, in reads of 64 KiB and 1 MiB: GET, buffered reader, curl",
     ),
 ];

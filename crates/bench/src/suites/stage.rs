@@ -8,7 +8,6 @@
 //! 64 KiB to 4 MiB). In `own-cats` the two `cat` around ours are `standpipe cat`.
 
 use std::cell::RefCell;
-use std::env;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -18,7 +17,7 @@ use super::Pace;
 use crate::corpus::Corpus;
 use crate::measure::{Contender, Round, Sample};
 use crate::record::{Engine, Metric};
-use crate::shell::{Expected, Runner, run, without_input};
+use crate::shell::{Expected, Runner, is_program, run, without_input};
 
 const FILE: &str = "text";
 /// The case in which ours has its own kind on both sides.
@@ -78,11 +77,6 @@ pub fn installed() -> anyhow::Result<Vec<Rival>> {
         eprintln!("note: {name} is not installed (apt-get install {name}): its cases are left out");
     }
     Ok(here)
-}
-
-fn is_program(name: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// What to run.
