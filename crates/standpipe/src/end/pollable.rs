@@ -1,7 +1,7 @@
 //! One descriptor that tells when an end is ready, for poll, epoll and what is built on them.
 //!
 //! It is an epoll descriptor over everything that an end sleeps on: its kernel pipe, its side's
-//! doorbell, for writers the presence of readers. While somebody polls a bell on its own, the bell is
+//! doorbell, for writers the presence of readers, for readers without a lane its coming. While somebody polls a bell on its own, the bell is
 //! a level: who silences it looks afterwards, and rings it again if there is a reason to.
 
 use std::io;
@@ -26,9 +26,13 @@ const NO_DATA: EventData = EventData::new_u64(0);
 
 impl Pollable {
     fn new(end: &End) -> io::Result<Self> {
-        let _no_fork = registry::hold_forks();
+        let no_fork = registry::hold_forks();
         let set = PrivateFd::from(epoll::create(CreateFlags::CLOEXEC)?);
         epoll::add(&set, end.borrow(), NO_DATA, kernel_events(end, true))?;
+        if end.poll_side() == Side::Reader && end.shared.lane().is_none() {
+            let arrival = end.shared.await_lane(&no_fork)?;
+            epoll::add(&set, arrival, NO_DATA, EventFlags::IN)?;
+        }
         Ok(Self {
             set,
             has_lane: AtomicBool::new(false),
@@ -43,6 +47,19 @@ impl Pollable {
         }
         lane.add_mode_of(side, Mode::POLLED);
         self.add(lane.bell_fd(side), EventFlags::IN)
+    }
+
+    /// A reader waits for the lane's bell, and for its coming no more.
+    fn change_to_lane(&self, lane: &Lane, arrival: Option<&PrivateFd>) -> io::Result<()> {
+        if self.has_lane.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.add_lane(lane, Side::Reader)?;
+        if let Some(arrival) = arrival {
+            // Fails only if it was not there.
+            let _ = epoll::delete(&self.set, arrival);
+        }
+        Ok(())
     }
 
     fn add(&self, fd: BorrowedFd<'_>, events: EventFlags) -> io::Result<()> {
@@ -130,7 +147,7 @@ impl End {
         };
         let side = self.poll_side();
         match side {
-            Side::Reader => pollable.add_lane(lane, side)?,
+            Side::Reader => pollable.change_to_lane(lane, self.shared.arrival())?,
             Side::Writer => {
                 let is_outside = !self.is_lane_way(lane)?;
                 pollable.wait_outside(lane, self, is_outside)?;
@@ -148,5 +165,38 @@ impl End {
             Side::Reader => 1,
             Side::Writer => standpipe_core::size::PIPE_BUF,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+    use standpipe_shm::patience::AT_ONCE;
+
+    use super::*;
+
+    fn is_ringing(fd: BorrowedFd<'_>) -> bool {
+        poll(
+            &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
+            Some(&AT_ONCE),
+        )
+        .unwrap()
+            > 0
+    }
+
+    /// Another reader of the process makes the lane: bytes may come in there from now on.
+    #[test]
+    fn a_reader_that_is_polled_hears_of_the_coming_of_a_lane_once() {
+        let (reader, _writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        let end = End::from_fd(reader).unwrap();
+        let pollable = end.pollable().unwrap();
+        assert!(!is_ringing(pollable));
+        end.shared.make_lane_held(&registry::hold_forks()).unwrap();
+        assert!(is_ringing(pollable));
+        let error = (&end).read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_ringing(pollable));
     }
 }

@@ -3,11 +3,13 @@
 use std::io;
 use std::sync::OnceLock;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Mode, Side, Wake};
 use standpipe_shm::patience::Patience;
+use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, full_fence};
 use standpipe_shm::{patience, pool};
 
@@ -22,6 +24,8 @@ pub struct Shared {
     pub(super) capacity: Capacity,
     wake: Wake,
     lane: OnceLock<Lane>,
+    /// Rung when there is one, for readers that wait for the kernel pipe alone.
+    arrival: OnceLock<PrivateFd>,
     /// How many bytes of it count against the limits of this process. (Others may change its capacity.)
     counted_bytes: AtomicUsize,
     /// No lane is made or joined (any more).
@@ -68,6 +72,7 @@ impl Shared {
             capacity,
             wake,
             lane: OnceLock::new(),
+            arrival: OnceLock::new(),
             counted_bytes: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             is_met: AtomicBool::new(false),
@@ -122,6 +127,7 @@ impl Shared {
             // Pairs with the fence in `keep_writers_outside`: one of the two tells the lane.
             full_fence();
             self.tell_lane();
+            self.announce_lane();
         }
         self.lane.get()
     }
@@ -160,6 +166,9 @@ impl Shared {
                 self.counted_bytes.store(bytes, Ordering::Relaxed);
                 self.note_met();
                 self.sign_in();
+                // Pairs with the fence in `await_lane`.
+                full_fence();
+                self.announce_lane();
             }
             Err(_) => limits::give_lane_back(bytes),
         }
@@ -173,6 +182,35 @@ impl Shared {
                 lane.note_open(side, std::process::id());
             }
         }
+    }
+
+    /// The bell that rings when there is a lane. Who waits for it looks for one afterwards.
+    ///
+    /// # Errors
+    /// As eventfd(2).
+    pub(super) fn await_lane(&self, _no_fork: &registry::Live) -> io::Result<&PrivateFd> {
+        let bell = if let Some(bell) = self.arrival.get() {
+            bell
+        } else {
+            let new = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?.into();
+            self.arrival.get_or_init(|| new)
+        };
+        // Pairs with the fences before `announce_lane`: either we see the lane, or it is announced.
+        full_fence();
+        Ok(bell)
+    }
+
+    /// Another end of this process may read from the lane, so that writers bring their bytes there.
+    fn announce_lane(&self) {
+        if let Some(bell) = self.arrival.get() {
+            // No more than a few, ever: there is room.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The bell of [`await_lane`](Self::await_lane), if somebody waits for it.
+    pub(super) fn arrival(&self) -> Option<&PrivateFd> {
+        self.arrival.get()
     }
 
     /// The lane, for somebody who is about to read from it: this process becomes present there.
