@@ -299,3 +299,28 @@ fn threads_that_read_everything_everywhere_get_the_right_bytes() {
     assert_eq!(census.home as u64, room.present_pages, "{room:?}");
     assert_eq!((room.in_flight_pages, room.held_pages), (0, 0), "{room:?}");
 }
+
+/// As many reads as a store is given at once have begun and end by themselves; the others never begin.
+#[test]
+fn what_was_to_be_read_for_a_reader_is_cancelled_when_it_is_closed() {
+    let store = Script::new("a", 100 * PAGE as u64);
+    store.set_transfer(PAGE);
+    store.hold();
+    let cache = cache(256);
+    let reader = cache.open(Arc::clone(&store) as _, OFF);
+    reader
+        .advise(Advice::WillNeed, 0..100 * PAGE as u64)
+        .unwrap();
+    let begun = store.started().len();
+    assert!((1..100).contains(&begun), "{begun}");
+    let other = cache.open(Arc::clone(&store) as _, OFF);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| read(&other, 99 * PAGE as u64, PAGE).unwrap());
+        store.wait_for(begun + 1);
+        drop(reader);
+        store.release_all();
+        assert_eq!(waiting.join().unwrap(), expected(99 * PAGE as u64, PAGE));
+    });
+    assert_eq!(store.started().len(), begun + 1);
+    assert_eq!(cache.stat().room.in_flight_pages, 0);
+}

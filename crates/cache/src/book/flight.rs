@@ -63,6 +63,11 @@ impl Flights {
         self.urgent.is_empty() && self.ahead.is_empty()
     }
 
+    /// One that was hurried may have been cancelled since.
+    pub fn has_urgent(&self) -> bool {
+        !self.urgent.is_empty()
+    }
+
     /// The next one to be started. What was cancelled or hurried on is in the queues still.
     fn start_next(&mut self) -> Option<IoId> {
         loop {
@@ -89,6 +94,12 @@ impl<P: Body> Book<P> {
     #[must_use]
     pub fn has_queued(&self) -> bool {
         !self.flights.is_idle()
+    }
+
+    /// Whether somebody may wait for a read that is to be started.
+    #[must_use]
+    pub fn has_urgent(&self) -> bool {
+        self.flights.has_urgent()
     }
 
     /// The next read to be started, those that somebody waits for first; `None` if there is none.

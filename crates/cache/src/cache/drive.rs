@@ -48,6 +48,10 @@ impl Drop for Promise {
     }
 }
 
+/// As many reads are under way at once, but for those that somebody waits for. What is behind them stays in
+/// the book, where it is cancelled when nobody wants it any more.
+const MOST_UNDER_WAY: usize = 32;
+
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -60,7 +64,9 @@ impl Shared {
     /// What the book wants to be read, to be [begun](Shared::begin) without the lock.
     pub fn wanted(&self, state: &mut State) -> Vec<Wanted> {
         let mut wanted = Vec::new();
-        while let Some(io) = state.book.next_io() {
+        while (state.started.len() < MOST_UNDER_WAY || state.book.has_urgent())
+            && let Some(io) = state.book.next_io()
+        {
             let at_ns = self.now_ns();
             let source = state.objects.by_id(io.object);
             let source = source.expect("the book reads from objects that it was given");

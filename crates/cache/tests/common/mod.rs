@@ -26,6 +26,7 @@ struct Inside {
     started: Vec<(u64, usize)>,
     is_held: bool,
     failures: u32,
+    transfer_bytes: Option<usize>,
 }
 
 /// Bytes of [`byte_at`].
@@ -60,6 +61,11 @@ impl Script {
     /// From now on reads are done when [`Script::release`] says so.
     pub fn hold(&self) {
         self.lock().is_held = true;
+    }
+
+    /// No read is of more.
+    pub fn set_transfer(&self, bytes: usize) {
+        self.lock().transfer_bytes = Some(bytes);
     }
 
     /// So many reads fail.
@@ -154,6 +160,10 @@ impl Store for Script {
 
     fn refresh(&self) -> Result<u64, StoreError> {
         Ok(self.length_bytes())
+    }
+
+    fn transfer_bytes(&self) -> usize {
+        self.lock().transfer_bytes.unwrap_or(1 << 20)
     }
 
     fn start(&self, read: Read) {
