@@ -52,8 +52,9 @@ impl Record {
         };
         if bytes != buf.len() || word(buf, 28) != checksum(buf) {
             return Err(format!(
-                "torn: wrong checksum in {record:?}, {} bytes read",
-                buf.len()
+                "torn: wrong checksum in {record:?}, {} bytes read{}",
+                buf.len(),
+                record.difference(buf)
             ));
         }
         let mut expected = vec![0; bytes];
@@ -62,6 +63,35 @@ impl Record {
             return Err(format!("torn: wrong payload in {record:?}"));
         }
         Ok(record)
+    }
+
+    /// Where `found` differs from the record, and what stands there: a hint at where it came from.
+    fn difference(self, found: &[u8]) -> String {
+        let mut expected = vec![0; found.len()];
+        self.encode(&mut expected);
+        let differs = |at: &usize| found[*at] != expected[*at];
+        let (Some(first), Some(last)) = (
+            (0..found.len()).find(differs),
+            (0..found.len()).rfind(differs),
+        ) else {
+            return String::new();
+        };
+        let part = &found[first..=last];
+        let starts = part.windows(HEADER_BYTES).enumerate();
+        let records = starts
+            .filter(|(_, header)| word(header, 0) == MAGIC)
+            .map(|(at, header)| {
+                let (writer, number) = (word(header, 24), long(header, 16));
+                let bytes = word(header, 4);
+                format!(
+                    "; at {} record {number} of {writer}, {bytes} bytes",
+                    first + at
+                )
+            });
+        format!(
+            ", not as written from {first} to {last}{}",
+            records.collect::<String>()
+        )
     }
 
     /// The payload: splitmix64 from all that names the record.

@@ -11,9 +11,10 @@ use standpipe_core::size::PIPE_BUF;
 use super::Lane;
 use crate::sync::{AtomicU32, Ordering};
 
-/// How many blocks are remembered: lanes of up to a mebibyte as a whole, of larger ones the newest
-/// part. An older end that was forgotten can cost a cut in the wrong place, nothing else.
-const BLOCKS: usize = 256;
+/// How many blocks are remembered: those of any lane of up to a mebibyte, which touches one more than it
+/// has where it does not begin with one. Of lanes of 2 MiB and more, the newest 2 MiB less a block: where
+/// more is queued, an older end is forgotten, and a small write may be cut.
+const BLOCKS: usize = 512;
 
 const BLOCK_BYTES: u64 = PIPE_BUF as u64;
 
@@ -142,6 +143,25 @@ mod tests {
         assert_eq!(pieces(0, &[3000, 3000, 1000]), [3000, 7000]);
         assert_eq!(pieces(100, &[4096, 4096]), [4196, 8292]);
         assert_eq!(pieces(0, &[10_000, 10]), [4096, 8192, 10_010]);
+    }
+
+    /// It touches one block more than it has bytes for: the newest must not take the oldest one's word.
+    #[test]
+    fn no_write_is_cut_in_a_full_lane_of_a_mebibyte() {
+        for start in [1, 1000, 4095] {
+            let small = 1675;
+            let mut writes = vec![small; (1 << 20) / small];
+            writes.push((1 << 20) % small);
+            let mut ends = std::collections::BTreeSet::from([0]);
+            let mut at = 0;
+            for bytes in &writes {
+                at += *bytes as u64;
+                ends.insert(at);
+            }
+            for cut in pieces(start, &writes) {
+                assert!(ends.contains(&(cut - start)), "{start}: cut at {cut}");
+            }
+        }
     }
 
     #[test]
