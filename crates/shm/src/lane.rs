@@ -72,7 +72,7 @@ mod write;
 
 pub use crate::gather::{Gather, Scatter};
 #[cfg(not(loom))]
-pub use cut::WriteEnds;
+pub use cut::{Ends, WriteEnds};
 #[cfg(not(loom))]
 pub use parts::{BorrowedParts, Parts};
 pub use read::OnlyReader;

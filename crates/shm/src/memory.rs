@@ -18,17 +18,21 @@ use std::ptr;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use standpipe_core::accounting::Corrupted;
-use standpipe_core::size::{MAX_ORDER, PAGE_BYTES};
+use standpipe_core::size::{MAX_ORDER, PAGE_BYTES, PIPE_BUF};
 
 use crate::frontier::Frontier;
 use crate::header::Header;
+use crate::lane::Ends;
 use crate::mapping::Mapping;
 use crate::private_fd::PrivateFd;
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 
 /// Most rings of one lane, more than there are capacities: a peer that changes the word again and again
 /// must not use up our address space.
 const MOST_RINGS: usize = 64;
+
+/// Of rings of up to this capacity, the header knows where writes ended.
+const ENDS_IN_HEADER_BYTES: usize = 1 << 20;
 
 /// A mapped lane.
 pub struct Memory {
@@ -44,6 +48,8 @@ pub struct Memory {
 /// A ring of a lane.
 pub struct Ring {
     mapping: Mapping,
+    /// Where writes ended; of small ones, the header knows.
+    ends: Option<Mapping>,
     place: Place,
     /// How far writers have it in this process's page tables.
     pub written: Frontier,
@@ -79,16 +85,36 @@ impl Place {
         self.first_page.saturating_mul(PAGE_BYTES as u64)
     }
 
-    fn end_bytes(self) -> u64 {
+    /// Where the words begin that say where writes ended, if the header has too few of them.
+    fn ends_offset_bytes(self) -> u64 {
         self.offset_bytes()
             .saturating_add(self.capacity_bytes() as u64)
+    }
+
+    /// How long they are: a word for each of twice as many blocks as the ring has.
+    fn ends_bytes(self) -> usize {
+        if self.capacity_bytes() > ENDS_IN_HEADER_BYTES {
+            2 * self.capacity_bytes() / PIPE_BUF * size_of::<AtomicU32>()
+        } else {
+            0
+        }
+    }
+
+    fn end_bytes(self) -> u64 {
+        self.ends_offset_bytes()
+            .saturating_add(self.ends_bytes() as u64)
     }
 }
 
 impl Memory {
     /// Maps a new lane of `capacity_bytes` (a power of two of pages). No ring memory is populated.
     pub fn new(capacity_bytes: usize) -> io::Result<Self> {
-        Self::create_over(sealed_file(PAGE_BYTES + capacity_bytes)?, capacity_bytes)
+        let order = (capacity_bytes / PAGE_BYTES).trailing_zeros() as u8;
+        let place = Place {
+            first_page: 1,
+            order,
+        };
+        Self::create_over(sealed_file(place.end_bytes() as usize)?, capacity_bytes)
     }
 
     /// Makes a lane in `file`, which is empty.
@@ -246,12 +272,27 @@ impl Memory {
         new.forget_page_tables();
         new.populate(from, to)?;
         copy_queued(old, new, from, to)?;
+        if old.ends.is_some() || new.ends.is_some() {
+            self.write_ends(old).copy(self.write_ends(new), from, to);
+        }
         self.install(new);
         // The commit point: killed before it, nothing happened. Release: what was copied is there for
         // whoever gets one of the locks.
         self.note_place(place, Ordering::Release);
         self.give_back(old.place);
         Ok(())
+    }
+
+    /// Where writes into a ring ended.
+    #[inline]
+    pub fn write_ends<'a>(&'a self, ring: &'a Ring) -> Ends<'a> {
+        let Some(ends) = &ring.ends else {
+            return self.header().write_ends.view();
+        };
+        let words = ring.place.ends_bytes() / size_of::<AtomicU32>();
+        // SAFETY: so many words are mapped as long as the ring, populated, aligned as a page is; an atomic may
+        // have any bits.
+        Ends(unsafe { std::slice::from_raw_parts(ends.base().cast::<AtomicU32>().as_ptr(), words) })
     }
 
     /// Frees the memory of a ring that does not count any more.
@@ -324,6 +365,7 @@ impl Ring {
         }
         Ok(Self {
             mapping,
+            ends: map_ends(file, place)?,
             place,
             written: Frontier::default(),
             read: Frontier::default(),
@@ -418,6 +460,17 @@ impl Ring {
     }
 }
 
+fn map_ends(file: &PrivateFd, place: Place) -> io::Result<Option<Mapping>> {
+    let len_bytes = place.ends_bytes();
+    if len_bytes == 0 {
+        return Ok(None);
+    }
+    let mapping = Mapping::reserve(len_bytes)?;
+    mapping.map(file, 0, place.ends_offset_bytes(), len_bytes)?;
+    mapping.populate(0, len_bytes)?;
+    Ok(Some(mapping))
+}
+
 fn map_header(file: &PrivateFd) -> io::Result<Mapping> {
     let mapping = Mapping::reserve(PAGE_BYTES)?;
     mapping.map(file, 0, 0, PAGE_BYTES)?;
@@ -479,6 +532,22 @@ mod tests {
         // SAFETY: one thread, positions within a capacity; this one crosses into the second half.
         unsafe { memory.ring().copy_in(4096 * 7, &bytes) }.unwrap();
         assert_eq!(faults() - before, 0);
+    }
+
+    /// A ring touches one block more than it has, where its bytes don't begin with one.
+    #[test]
+    fn the_end_of_every_write_in_a_full_ring_is_remembered() {
+        let memory = Memory::new(PAGE_BYTES).unwrap();
+        for order in [0, 4, 8, 9, 10, 13] {
+            let capacity = PAGE_BYTES << order;
+            memory.replace(capacity, 0, 0).unwrap();
+            let ring = memory.current().unwrap();
+            assert!(memory.write_ends(ring).0.len() > capacity / PIPE_BUF);
+            let guest = Memory::over(memory.file.try_clone().unwrap()).unwrap();
+            memory.write_ends(ring).note(5000);
+            let seen = guest.write_ends(guest.current().unwrap());
+            assert_eq!(seen.piece_bytes(4097, 1 << 20), 903, "{order}");
+        }
     }
 
     #[test]

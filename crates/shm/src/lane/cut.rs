@@ -8,12 +8,14 @@
 
 use standpipe_core::size::PIPE_BUF;
 
+#[cfg(not(loom))]
 use super::Lane;
+#[cfg(not(loom))]
+use crate::memory::Ring;
 use crate::sync::{AtomicU32, Ordering};
 
-/// How many blocks are remembered: those of any lane of up to a mebibyte, which touches one more than it
-/// has where it does not begin with one. Of lanes of 2 MiB and more, the newest 2 MiB less a block: where
-/// more is queued, an older end is forgotten, and a small write may be cut.
+/// How many blocks the header remembers: those of any lane of up to a mebibyte, which touches one more than
+/// it has where it does not begin with one. The rings of larger lanes have words of their own.
 const BLOCKS: usize = 512;
 
 const BLOCK_BYTES: u64 = PIPE_BUF as u64;
@@ -36,15 +38,27 @@ impl Default for WriteEnds {
 }
 
 impl WriteEnds {
+    /// All of them.
+    #[inline]
+    pub fn view(&self) -> Ends<'_> {
+        Ends(&self.0)
+    }
+}
+
+/// The words of a lane: at least one more than it has blocks.
+#[derive(Clone, Copy)]
+pub struct Ends<'a>(pub &'a [AtomicU32]);
+
+impl Ends<'_> {
     /// A write ended before position `end`. Only for who holds the write lock.
     #[inline]
-    pub fn note(&self, end: u64) {
+    pub fn note(self, end: u64) {
         let last = end.wrapping_sub(1);
         let block = last / BLOCK_BYTES;
         let offset = last as u32 & OFFSET;
         let word = self.word(block);
         let seen = word.load(Ordering::Relaxed);
-        let lap = lap_of(block);
+        let lap = self.lap_of(block);
         let first = if seen >> LAP_SHIFT == lap {
             seen >> FIRST_SHIFT & OFFSET
         } else {
@@ -59,7 +73,8 @@ impl WriteEnds {
 
     /// How many of `queued_bytes` from `head` make a piece: at least 1 if there are any, and at most
     /// `PIPE_BUF`.
-    pub fn piece_bytes(&self, head: u64, queued_bytes: usize) -> usize {
+    #[must_use]
+    pub fn piece_bytes(self, head: u64, queued_bytes: usize) -> usize {
         if queued_bytes <= PIPE_BUF {
             return queued_bytes;
         }
@@ -78,38 +93,62 @@ impl WriteEnds {
     }
 
     /// The first and the last position of a block before which a write ended.
-    fn ends(&self, block: u64) -> Option<[u64; 2]> {
+    fn ends(self, block: u64) -> Option<[u64; 2]> {
         let word = self.word(block).load(Ordering::Relaxed);
         let end = |offset| {
             let before = block.wrapping_mul(BLOCK_BYTES);
             before.wrapping_add(u64::from(offset & OFFSET) + 1)
         };
-        (word >> LAP_SHIFT == lap_of(block)).then(|| [end(word >> FIRST_SHIFT), end(word)])
+        (word >> LAP_SHIFT == self.lap_of(block)).then(|| [end(word >> FIRST_SHIFT), end(word)])
+    }
+
+    /// Notes for `to` what is known of the positions from `from` up to `end`.
+    pub fn copy(self, to: Self, from: u64, end: u64) {
+        if from == end {
+            return;
+        }
+        let last_block = end.wrapping_sub(1) / BLOCK_BYTES;
+        let mut at = from;
+        loop {
+            let block = at / BLOCK_BYTES;
+            for end in self.ends(block).into_iter().flatten() {
+                to.note(end);
+            }
+            if block == last_block {
+                break;
+            }
+            at = at.wrapping_add(BLOCK_BYTES);
+        }
     }
 
     #[inline]
     fn word(&self, block: u64) -> &AtomicU32 {
-        &self.0[block as usize % BLOCKS]
+        &self.0[block as usize % self.0.len()]
+    }
+
+    /// 1 to 255; a word that was never stored to is of lap 0.
+    #[inline]
+    fn lap_of(&self, block: u64) -> u32 {
+        (block / self.0.len() as u64 % 255) as u32 + 1
     }
 }
 
-/// 1 to 255; a word that was never stored to is of lap 0.
-#[inline]
-fn lap_of(block: u64) -> u32 {
-    (block / BLOCKS as u64 % 255) as u32 + 1
-}
-
+#[cfg(not(loom))]
 impl Lane {
     /// A writer that holds the lock is done, `tail` being stored; or was killed, and somebody else
     /// took over the lock.
     #[inline]
     pub(super) fn note_write_end(&self, tail: u64) {
-        self.header().write_ends.note(tail);
+        // If the ring can't be followed, the call fails that found it so.
+        if let Ok(ring) = self.current_ring() {
+            self.memory.write_ends(ring).note(tail);
+        }
     }
 
-    /// How many of the `queued_bytes` may go elsewhere in one piece.
-    pub(super) fn piece_bytes(&self, head: u64, queued_bytes: usize) -> usize {
-        self.header().write_ends.piece_bytes(head, queued_bytes)
+    /// How many of the `queued_bytes` in `ring` may go elsewhere in one piece.
+    pub(super) fn piece_bytes(&self, ring: &Ring, head: u64, queued_bytes: usize) -> usize {
+        let ends = self.memory.write_ends(ring);
+        ends.piece_bytes(head, queued_bytes)
     }
 }
 
@@ -120,7 +159,8 @@ mod tests {
 
     /// Cuts a stream of writes, of which all are queued, into pieces.
     fn pieces(start: u64, writes: &[usize]) -> Vec<u64> {
-        let ends = WriteEnds::default();
+        let words = WriteEnds::default();
+        let ends = words.view();
         let mut tail = start;
         for &bytes in writes {
             tail = tail.wrapping_add(bytes as u64);
@@ -165,6 +205,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_goes_with_the_bytes_to_a_ring_of_another_size() {
+        for start in [7, 3_000_000, 100_u64.wrapping_neg()] {
+            let (small, large) = (WriteEnds::default(), words(1024));
+            let (small, large) = (small.view(), Ends(&large));
+            let mut tail = start;
+            for _ in 0..300 {
+                tail = tail.wrapping_add(3001);
+                small.note(tail);
+            }
+            small.copy(large, start, tail);
+            let mut head = start;
+            while head != tail {
+                let queued = tail.wrapping_sub(head) as usize;
+                let piece = large.piece_bytes(head, queued);
+                assert_eq!(piece, small.piece_bytes(head, queued), "{start}");
+                assert_eq!(piece, 3001, "{start}");
+                head = head.wrapping_add(piece as u64);
+            }
+        }
+    }
+
+    fn words(count: usize) -> Vec<AtomicU32> {
+        (0..count).map(|_| AtomicU32::default()).collect()
+    }
+
+    #[test]
     fn positions_may_begin_anew() {
         let start = 1545_u64.wrapping_neg();
         assert_eq!(pieces(start, &[1546, 2552, 1]), [1, 2554]);
@@ -195,7 +261,7 @@ mod tests {
             for (place, word) in ends.0.iter().zip(words) {
                 place.store(word, Ordering::Relaxed);
             }
-            let bytes = ends.piece_bytes(head, queued);
+            let bytes = ends.view().piece_bytes(head, queued);
             prop_assert!((1..=PIPE_BUF.min(queued)).contains(&bytes));
         }
     }

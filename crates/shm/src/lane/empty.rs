@@ -55,7 +55,7 @@ impl Lane {
         let ring = self.current_ring()?;
         let mut piece = [0; STAGE_BYTES];
         let queued = self.next_read(ring, head).map_err(LaneError::from)?;
-        let bytes = self.piece_bytes(head, queued);
+        let bytes = self.piece_bytes(ring, head, queued);
         if bytes == 0 {
             return Ok(false);
         }
