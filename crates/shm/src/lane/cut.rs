@@ -45,7 +45,7 @@ impl WriteEnds {
     }
 }
 
-/// The words of a lane: at least one more than it has blocks.
+/// The words of a lane: more than it has blocks, and a power of two, so that a write needs no division.
 #[derive(Clone, Copy)]
 pub struct Ends<'a>(pub &'a [AtomicU32]);
 
@@ -123,13 +123,13 @@ impl Ends<'_> {
 
     #[inline]
     fn word(&self, block: u64) -> &AtomicU32 {
-        &self.0[block as usize % self.0.len()]
+        &self.0[block as usize & (self.0.len() - 1)]
     }
 
     /// 1 to 255; a word that was never stored to is of lap 0.
     #[inline]
     fn lap_of(&self, block: u64) -> u32 {
-        (block / self.0.len() as u64 % 255) as u32 + 1
+        ((block >> self.0.len().trailing_zeros()) % 255) as u32 + 1
     }
 }
 
