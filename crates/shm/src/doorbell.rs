@@ -39,15 +39,16 @@ impl Doorbell {
         }
     }
 
-    /// Silences it. Never waits, whatever a peer did to the descriptor.
-    pub fn silence(&self) {
+    /// Silences it. Says whether it rang. Never waits, whatever a peer did to the descriptor.
+    pub fn silence(&self) -> bool {
         let mut count = [0_u8; 8];
         let mut slices = [IoSliceMut::new(&mut count)];
         // Fails if it did not ring; or before Linux 5.12, which has no such read for bells.
         let read = rustix::io::preadv2(&self.0, &mut slices, u64::MAX, ReadWriteFlags::NOWAIT);
         if read == Err(Errno::OPNOTSUPP) {
-            let _ = rustix::io::read(&self.0, &mut count);
+            return rustix::io::read(&self.0, &mut count).is_ok();
         }
+        read.is_ok()
     }
 }
 

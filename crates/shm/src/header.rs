@@ -202,15 +202,23 @@ pub fn add(count: &AtomicU64, n: u64) {
 pub struct Sleepers(AtomicU64);
 
 /// What [`Sleepers::look`] saw.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen(u64);
+
+impl Seen {
+    /// Whether nobody was announced.
+    pub fn is_nobody(self) -> bool {
+        self.0 & WANTED == 0
+    }
+}
 
 const WANTED: u64 = 0xffff_ffff;
 const ONE_ARM: u64 = 1 << 32;
 
 impl Sleepers {
-    /// Announces a sleeper that waits for `wanted_bytes` (at least 1).
-    pub fn arm(&self, wanted_bytes: usize) {
+    /// Announces a sleeper that waits for `wanted_bytes` (at least 1). Says what was announced before,
+    /// and what is now.
+    pub fn arm(&self, wanted_bytes: usize) -> (Seen, Seen) {
         let wanted = (wanted_bytes as u64).clamp(1, WANTED);
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -225,7 +233,7 @@ impl Sleepers {
                 .0
                 .compare_exchange(seen, armed, Ordering::Relaxed, Ordering::Relaxed)
             {
-                Ok(_) => return,
+                Ok(_) => return (Seen(seen), Seen(armed)),
                 Err(now) => seen = now,
             }
         }
@@ -239,11 +247,15 @@ impl Sleepers {
     }
 
     /// The bell was rung for those seen. Who armed since stays announced.
-    pub fn rung(&self, Seen(word): Seen) {
-        // A failure means that somebody armed in between, or that another ringer was faster.
-        let _ = self
-            .0
-            .compare_exchange(word, word & !WANTED, Ordering::Relaxed, Ordering::Relaxed);
+    pub fn rung(&self, seen: Seen) {
+        let _ = self.take_back(seen);
+    }
+
+    /// Those seen are announced no more. False if somebody armed in between, or rang for them.
+    pub fn take_back(&self, Seen(word): Seen) -> bool {
+        self.0
+            .compare_exchange(word, word & !WANTED, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 }
 

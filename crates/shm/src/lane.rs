@@ -7,8 +7,8 @@
 //!
 //! # The normal path
 //! A writer makes sure that its memory is there (no lock held), locks, copies a chunk, *publishes*
-//! it by storing `tail`, goes on until all is queued or nothing fits, looks for a sleeping reader,
-//! unlocks, and rings if there was one. A reader does the same with `head`. Nothing else is shared:
+//! it by storing `tail`, goes on until all is queued or nothing fits, unlocks, looks for a sleeping
+//! reader, and rings if there is one. A reader does the same with `head`. Nothing else is shared:
 //! no system call, no allocation and no page fault while bytes flow.
 //!
 //! # Going to sleep
@@ -20,8 +20,11 @@
 //! somebody else.
 //!
 //! The classic race (I look, you publish, I sleep) is closed by two full fences: the sleeper arms,
-//! fence, looks at the positions; the waker stores a position, fence, looks at the sleepers. One of
+//! fence, looks at the positions; the waker stores a position, fence (at the end of a turn that is the
+//! swap that gives the lock back, where the processor has no weaker one), looks at the sleepers. One of
 //! the two sees the other.
+//!
+//! Tasks are announced in the same way, and those of one process need no bell (`lane/tasks.rs`).
 //!
 //! # Death
 //! A position is stored once per chunk, when everything below it is in place; so a peer killed at
@@ -64,6 +67,7 @@ mod reserve;
 #[cfg(not(loom))]
 mod resize;
 mod roster;
+mod tasks;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod wake;
@@ -77,8 +81,10 @@ pub use cut::{Ends, WriteEnds};
 pub use parts::{BorrowedParts, Parts};
 pub use read::OnlyReader;
 pub use roster::Standing;
-pub use wake::Seat;
+pub use wake::{By, Seat};
 pub use way::Turn;
+
+use tasks::Tasks;
 
 /// How much is copied before it is published: enough to make the store of the position cheap,
 /// little enough that the other side starts early.
@@ -259,6 +265,8 @@ pub struct Lane {
     wake: Wake,
     reader_bell: Doorbell,
     writer_bell: Doorbell,
+    reading_tasks: Tasks,
+    writing_tasks: Tasks,
     #[cfg(not(loom))]
     presence: Presence,
     #[cfg(not(loom))]
@@ -286,6 +294,8 @@ impl Lane {
             wake,
             reader_bell: Doorbell::new()?,
             writer_bell: Doorbell::new()?,
+            reading_tasks: Tasks::default(),
+            writing_tasks: Tasks::default(),
             #[cfg(not(loom))]
             presence: Presence::new()?,
             #[cfg(not(loom))]
@@ -350,15 +360,18 @@ impl Lane {
 
     /// An end of `side` was closed: a hint for the other side to ask the kernel who is left.
     pub fn note_departure(&self, side: Side) {
+        // Release pairs with the Acquire in `departures_seen_by`: who sees the departure sees as well that
+        // the process it is of has no such end any more.
         self.notices(side.other())
             .departures
-            .fetch_add(1, Ordering::Relaxed);
+            .fetch_add(1, Ordering::Release);
     }
 
     /// How many ends of the other side were closed by their owners so far.
     #[inline]
     pub fn departures_seen_by(&self, side: Side) -> u32 {
-        self.notices(side).departures.load(Ordering::Relaxed)
+        // Acquire pairs with the Release in `note_departure`.
+        self.notices(side).departures.load(Ordering::Acquire)
     }
 
     /// How many bytes are queued, as a hint: who acts on it takes a lock and is told the truth.
@@ -418,11 +431,13 @@ impl Lane {
         }
     }
 
-    /// After a fork, in the child: the memory is shared, the page tables are not.
-    pub fn forget_page_tables(&self) {
+    /// After a fork, in the child: the memory is shared; page tables and tasks are not.
+    pub fn begin_anew(&self) {
         let ring = self.memory.ring();
         ring.written.reset();
         ring.read.reset();
+        self.reading_tasks.leave_to_parent();
+        self.writing_tasks.leave_to_parent();
     }
 
     /// Makes an unused lane of this one: empty, with no history. Only for a lane that nobody else
@@ -437,8 +452,15 @@ impl Lane {
             self.notices(side).reset();
             self.bell(side).silence();
         }
+        self.reading_tasks.reset();
+        self.writing_tasks.reset();
     }
 
+    #[expect(
+        clippy::inline_always,
+        reason = "what it returns is large: put together elsewhere, a short transfer waits for it"
+    )]
+    #[inline(always)]
     fn lock(&self, side: Side) -> Result<Guard<'_>, LaneError> {
         let (field, lock) = match side {
             Side::Reader => ("readers' lock", &self.header().reader.0.lock),
@@ -448,15 +470,20 @@ impl Lane {
             .lock_for(LOCK_PATIENCE)
             .map_err(|error| LaneError::Lock { field, error })?;
         if guard.owner_died() {
-            // A position that was not stored never happened (see "Death").
-            add_locked(&self.counts(side).owner_deaths, 1);
-            if side == Side::Writer {
-                #[cfg(not(loom))]
-                self.note_write_end(self.header().tail.0.load(Ordering::Relaxed));
-                self.repair_way();
-            }
+            self.take_over(side);
         }
         Ok(guard)
+    }
+
+    /// The last holder died inside. A position that was not stored never happened (see "Death").
+    #[cold]
+    fn take_over(&self, side: Side) {
+        add_locked(&self.counts(side).owner_deaths, 1);
+        if side == Side::Writer {
+            #[cfg(not(loom))]
+            self.note_write_end(self.header().tail.0.load(Ordering::Relaxed));
+            self.repair_way();
+        }
     }
 
     /// The ring that counts, for who holds a lock.

@@ -30,7 +30,7 @@ use rustix::time::Timespec;
 use crate::patience;
 use crate::robust_list::{Me, ThreadList, WORD_FROM_ENTRY, me};
 use crate::signals;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, full_fence_after_swap};
 
 #[cfg(test)]
 mod tests;
@@ -117,7 +117,11 @@ impl RobustLock {
     /// # Errors
     /// [`LockError::Reentered`] if this thread holds it already, [`LockError::Held`] if a living thread
     /// kept it for so long, [`LockError::Corrupted`].
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "what it returns is large: put together elsewhere, a short transfer waits for it"
+    )]
+    #[inline(always)]
     pub fn lock_for(&self, patience: Duration) -> Result<Guard<'_>, LockError> {
         let me = me();
         if !me.list.is_there() {
@@ -366,6 +370,13 @@ impl<'a> Guard<'a> {
     /// Gives the lock back and wakes all who wait for it.
     pub fn release_to_all(mut self) {
         self.to_all = true;
+    }
+
+    /// Gives the lock back; what the caller looks at afterwards is looked at after all that it stored.
+    #[inline]
+    pub fn release_with_fence(self) {
+        drop(self);
+        full_fence_after_swap();
     }
 
     #[cold]

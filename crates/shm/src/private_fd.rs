@@ -30,9 +30,7 @@ impl From<OwnedFd> for PrivateFd {
         } else {
             fd
         };
-        if let Some((word, bit)) = place(fd.as_raw_fd()) {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        note(fd.as_raw_fd());
         Self(fd)
     }
 }
@@ -47,14 +45,21 @@ impl PrivateFd {
     }
 }
 
-/// As high as there is room for: a process that may have few descriptors has the upper half of them.
-fn raised(fd: &OwnedFd) -> Option<OwnedFd> {
-    let half = || {
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
-        RawFd::try_from(limit / 2).ok()
-    };
-    let copy = |first| rustix::io::fcntl_dupfd_cloexec(fd, first).ok();
-    copy(FIRST).or_else(|| copy(half()?))
+/// Another descriptor of the same description, with such a number, for somebody else to keep.
+///
+/// # Errors
+/// As dup(2).
+pub fn copy_out_of_the_way(fd: impl AsFd) -> io::Result<OwnedFd> {
+    let copy = || rustix::io::fcntl_dupfd_cloexec(&fd, 0);
+    Ok(raised(&fd).map_or_else(copy, Ok)?)
+}
+
+/// As high as there is room for: in the upper half of a process that may have few descriptors.
+fn raised(fd: impl AsFd) -> Option<OwnedFd> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let half = limit.and_then(|limit| RawFd::try_from(limit / 2).ok());
+    let first = half.map_or(FIRST, |half| half.min(FIRST));
+    rustix::io::fcntl_dupfd_cloexec(&fd, first).ok()
 }
 
 /// Whether the library holds this number for itself.
@@ -74,8 +79,16 @@ pub fn private_between(first: RawFd, last: RawFd) -> impl Iterator<Item = RawFd>
         .filter(move |fd| (first..=last).contains(fd) && is_private(*fd))
 }
 
-/// The number was closed without dropping what held it.
-pub(crate) fn forget(fd: RawFd) {
+/// The library holds this number from now on, by other means than a [`PrivateFd`]: until it
+/// [forgets](forget) it.
+pub fn note(fd: RawFd) {
+    if let Some((word, bit)) = place(fd) {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// It is about to be closed; or was closed without dropping what held it.
+pub fn forget(fd: RawFd) {
     if let Some((word, bit)) = place(fd) {
         word.fetch_and(!bit, Ordering::Relaxed);
     }
@@ -124,6 +137,16 @@ mod tests {
         assert!(known.contains(&number) && known.contains(&copy.as_raw_fd()));
         drop(private);
         assert!(!is_private(number));
+    }
+
+    #[test]
+    fn a_copy_is_out_of_the_way_and_its_owners_business() {
+        let (reader, _writer) = rustix::pipe::pipe().unwrap();
+        let copy = copy_out_of_the_way(&reader).unwrap();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let first = limit.map_or(FIRST, |limit| FIRST.min(limit as RawFd / 2));
+        assert!(copy.as_raw_fd() >= first);
+        assert!(!is_private(copy.as_raw_fd()));
     }
 
     #[test]

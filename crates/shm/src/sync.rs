@@ -9,6 +9,11 @@ use std::sync::atomic as raw;
 
 pub use raw::Ordering;
 
+#[cfg(loom)]
+pub use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+pub use std::sync::{Mutex, MutexGuard};
+
 macro_rules! atomic {
     ($(#[$doc:meta])* $name:ident, $value:ty) => {
         $(#[$doc])*
@@ -189,4 +194,14 @@ pub fn full_fence() {
     }
     #[cfg(not(all(target_arch = "x86_64", not(loom))))]
     raw::fence(Ordering::SeqCst);
+}
+
+/// A [`full_fence`] right behind a read-modify-write of this thread, which is one already on x86-64: there
+/// only the compiler has to be told.
+#[inline]
+pub fn full_fence_after_swap() {
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    raw::compiler_fence(Ordering::SeqCst);
+    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    full_fence();
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{Lane, LaneError, OnlyReader, Side};
+use super::{By, Lane, LaneError, OnlyReader, Side};
 use crate::stage::STAGE_BYTES;
 use crate::sync::Ordering;
 
@@ -25,9 +25,8 @@ impl Lane {
         let start = self.header().head.0.load(Ordering::Relaxed);
         let outcome = self.empty_locked(pipe);
         let head = self.header().head.0.load(Ordering::Relaxed);
-        let sleeper = self.account(Side::Reader, head.wrapping_sub(start) as usize);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
+        let bytes = head.wrapping_sub(start) as usize;
+        self.end_turn(By::Bell, Side::Reader, bytes, guard);
         outcome
     }
 

@@ -11,6 +11,9 @@ use loom::thread;
 
 use super::*;
 
+mod polled;
+mod tasks;
+
 fn lane() -> Arc<Lane> {
     Arc::new(Lane::new(PipeSize::DEFAULT, Wake::PerSegment).unwrap())
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use standpipe_core::size::PipeSize;
 
-use super::{Lane, Side, Wake};
+use super::{Lane, Side, Wake, tasks::Tasks};
 use crate::doorbell::Doorbell;
 use crate::memory::Memory;
 use crate::presence::Presence;
@@ -74,6 +74,8 @@ impl Lane {
             wake: parts.wake,
             reader_bell: Doorbell::from_fd(parts.reader_bell),
             writer_bell: Doorbell::from_fd(parts.writer_bell),
+            reading_tasks: Tasks::default(),
+            writing_tasks: Tasks::default(),
             presence: Presence::watching(parts.presence),
             stage: Stage::from_fds(parts.stage),
         })
@@ -109,20 +111,6 @@ impl Lane {
     #[must_use]
     pub fn bell_fd(&self, side: Side) -> BorrowedFd<'_> {
         self.bell(side).as_fd()
-    }
-
-    /// Announces that somebody of `side` waits for its bell, and silences it, unless there is a reason
-    /// for it to ring. Says whether there is.
-    #[must_use]
-    pub fn quieten(&self, side: Side, wanted_bytes: usize) -> bool {
-        self.bell(side).silence();
-        self.arm(side, wanted_bytes);
-        let is_ready = self.is_ready(side, wanted_bytes);
-        if is_ready {
-            // Others may have looked while it was silent.
-            self.bell(side).ring();
-        }
-        is_ready
     }
 
     /// How many bytes are queued, and on their way to the kernel pipe.

@@ -2,7 +2,7 @@
 
 use standpipe_core::accounting::{Corrupted, queued_bytes};
 
-use super::{CHUNK_BYTES, Lane, LaneError, Side};
+use super::{By, CHUNK_BYTES, Lane, LaneError, Side};
 use crate::gather::Scatter;
 use crate::memory::Ring;
 use crate::sync::Ordering;
@@ -15,22 +15,30 @@ impl Lane {
     /// [`LaneError`]; nothing was taken.
     #[inline]
     pub fn try_read(&self, target: &mut Scatter<'_, '_>) -> Result<usize, LaneError> {
+        self.try_read_by(By::Bell, target)
+    }
+
+    /// The same, and how to tell writers that wait for the room.
+    ///
+    /// # Errors
+    /// As [`try_read`](Self::try_read).
+    #[inline]
+    pub fn try_read_by(&self, by: By, target: &mut Scatter<'_, '_>) -> Result<usize, LaneError> {
         self.reserve_for_reading(target.remaining_bytes())?;
         let guard = self.lock(Side::Reader)?;
         let start = self.header().head.0.load(Ordering::Relaxed);
         let mut head = start;
         let outcome = self
             .current_ring()
-            .and_then(|ring| self.read_locked(ring, target, &mut head));
+            .and_then(|ring| self.read_locked(by, ring, target, &mut head));
         let bytes = head.wrapping_sub(start) as usize;
-        let sleeper = self.account(Side::Reader, bytes);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
+        self.end_turn(by, Side::Reader, bytes, guard);
         outcome.map(|()| bytes)
     }
 
     fn read_locked(
         &self,
+        by: By,
         ring: &Ring,
         target: &mut Scatter<'_, '_>,
         head: &mut u64,
@@ -45,7 +53,7 @@ impl Lane {
             if bytes == 0 {
                 break;
             }
-            self.read_chunk(ring, target, head, bytes)?;
+            self.read_chunk(by, ring, target, head, bytes)?;
         }
         Ok(())
     }
@@ -72,6 +80,7 @@ impl Lane {
     #[inline]
     fn read_chunk(
         &self,
+        by: By,
         ring: &Ring,
         target: &mut Scatter<'_, '_>,
         head: &mut u64,
@@ -90,15 +99,16 @@ impl Lane {
         });
         copied?;
         *head = head.wrapping_add(bytes as u64);
-        self.publish_head(at, *head, target.remaining_bytes() > 0);
+        let goes_on = target.remaining_bytes() > 0;
+        self.publish_head(*head, goes_on && self.wakes_midway(by, at, *head));
         Ok(())
     }
 
     #[inline]
-    fn publish_head(&self, from: u64, to: u64, goes_on: bool) {
+    fn publish_head(&self, to: u64, wakes: bool) {
         // Release pairs with the Acquire in `next_write_step`: we are done with the bytes below.
         self.header().head.0.store(to, Ordering::Release);
-        if goes_on && self.wakes_midway(from, to) {
+        if wakes {
             let sleeper = self.look_for_sleeper(Side::Writer);
             self.ring(Side::Writer, sleeper);
         }
@@ -116,9 +126,7 @@ impl Lane {
         let guard = self.lock(Side::Reader)?;
         let done = action(&OnlyReader { lane: self });
         // Bytes that were taken elsewhere may have made room here.
-        let sleeper = self.look_for_sleeper(Side::Writer);
-        drop(guard);
-        self.ring(Side::Writer, sleeper);
+        self.end_turn(By::Bell, Side::Reader, 0, guard);
         Ok(done)
     }
 

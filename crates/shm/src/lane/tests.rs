@@ -92,6 +92,7 @@ fn a_reserve_that_somebody_else_used_up_is_made_up_for_inside_the_lock() {
     // As if the reserve of `try_write` had been for other positions.
     assert_eq!(
         lane.write_locked(
+            By::Bell,
             lane.current_ring().unwrap(),
             &mut Gather::new(&slices),
             &mut 0,
@@ -222,6 +223,7 @@ fn variant_a_wakes_at_the_end_of_a_transfer_only() {
         let guard = lane.lock(Side::Writer).unwrap();
         assert_eq!(
             lane.write_locked(
+                By::Bell,
                 lane.current_ring().unwrap(),
                 &mut Gather::new(&slices),
                 &mut 0,
@@ -394,4 +396,29 @@ fn a_corrupted_lock_is_named() {
         0,
     );
     assert_eq!(told, "sleeping readers' lock");
+}
+
+/// The last waker of a task is all that keeps it: with it goes what the task has, such as an end.
+#[test]
+fn a_waker_that_is_replaced_may_take_an_end_of_the_same_lane_with_it() {
+    struct Task(Arc<Lane>);
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for Task {
+        fn drop(&mut self) {
+            self.0.forget_task(Side::Reader, 2);
+        }
+    }
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lane = Arc::new(lane(8192));
+        let task = Arc::new(Task(lane.clone())).into();
+        assert!(lane.await_in_task(Side::Reader, 1, 1, &task));
+        drop(task);
+        assert!(lane.await_in_task(Side::Reader, 1, 1, std::task::Waker::noop()));
+        assert_eq!(Arc::strong_count(&lane), 1, "the task is gone");
+        tell.send(()).unwrap();
+    });
+    hear.recv_timeout(Duration::from_secs(60)).expect("hangs");
 }

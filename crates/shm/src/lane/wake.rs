@@ -38,14 +38,33 @@ impl Lane {
         }))
     }
 
+    /// Announces that somebody of `side` waits for its bell, and silences it, unless there is a reason
+    /// for it to ring. Says whether there is.
+    #[must_use]
+    pub fn quieten(&self, side: Side, wanted_bytes: usize) -> bool {
+        self.bell(side).silence();
+        self.arm(side, wanted_bytes);
+        let is_ready = self.is_ready(side, wanted_bytes);
+        if is_ready {
+            // Others may have looked while it was silent.
+            self.bell(side).ring();
+        }
+        is_ready
+    }
+
     pub(super) fn arm(&self, side: Side, wanted_bytes: usize) {
-        let wanted_bytes = match side {
-            Side::Reader => 1,
-            Side::Writer => worth_waking_for_bytes(wanted_bytes).min(self.capacity()),
-        };
+        let wanted_bytes = self.worth_waking_for(side, wanted_bytes);
         self.sleepers(side).arm(wanted_bytes);
         // Pairs with the fence in `look_for_sleeper`.
         full_fence();
+    }
+
+    /// How much somebody is woken for who wants `wanted_bytes`.
+    pub(super) fn worth_waking_for(&self, side: Side, wanted_bytes: usize) -> usize {
+        match side {
+            Side::Reader => 1,
+            Side::Writer => worth_waking_for_bytes(wanted_bytes).min(self.capacity()),
+        }
     }
 
     /// Whether somebody of `side` sleeps and should be woken.
@@ -53,27 +72,40 @@ impl Lane {
     pub(super) fn look_for_sleeper(&self, side: Side) -> Option<Seen> {
         // Pairs with the fence in `arm`: either we see the sleeper, or it sees our position.
         full_fence();
+        self.sleeper(side)
+    }
+
+    /// The same behind a fence of the caller's.
+    #[inline]
+    fn sleeper(&self, side: Side) -> Option<Seen> {
         let (wanted_bytes, seen) = self.sleepers(side).look()?;
         self.is_ready(side, wanted_bytes).then_some(seen)
     }
 
-    /// The end of a turn: counts it, and says whom to wake.
+    /// The end of a turn of `side`: it is counted, the lock is given back, and who sleeps is woken. Also if
+    /// nothing was moved: somebody may have moved bytes and been killed before it could ring.
     #[inline]
-    pub(super) fn account(&self, side: Side, moved_bytes: usize) -> Option<Seen> {
-        if moved_bytes == 0 {
-            // Somebody may have moved bytes and been killed before it could ring.
-            return self.look_for_sleeper(side.other());
+    pub(super) fn end_turn(&self, by: By, side: Side, moved_bytes: usize, guard: Guard<'_>) {
+        if moved_bytes > 0 {
+            self.count_turn(side, moved_bytes);
         }
+        // Pairs with the fence in `arm`: either we see the sleeper, or it sees our position.
+        guard.release_with_fence();
+        let sleeper = self.sleeper(side.other());
+        self.tell(by, side.other(), sleeper);
+    }
+
+    #[inline]
+    fn count_turn(&self, side: Side, moved_bytes: usize) {
         let counts = self.counts(side);
         add_locked(&counts.bytes, moved_bytes as u64);
         add_locked(&counts.operations, 1);
         #[cfg(not(loom))]
         self.note_processor(side);
-        let sleeper = self.look_for_sleeper(side.other());
-        if sleeper.is_none() {
+        // A hint: the look that counts comes when the lock is given back.
+        if self.sleepers(side.other()).look().is_none() {
             add_locked(&counts.wakeups_saved, 1);
         }
-        sleeper
     }
 
     /// Tells the other side where this one runs; stores only what is new, since they all look at it.
@@ -99,9 +131,21 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn wakes_midway(&self, from: u64, to: u64) -> bool {
-        self.wake == Wake::PerSegment && completes_segment(from, to, self.segment_bytes())
+    pub(super) fn wakes_midway(&self, by: By, from: u64, to: u64) -> bool {
+        by == By::Bell
+            && self.wake == Wake::PerSegment
+            && completes_segment(from, to, self.segment_bytes())
     }
+}
+
+/// How a transfer tells whoever waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// By the bell: from anywhere, signal handlers included.
+    Bell,
+    /// Tasks of this process by their wakers, at the end of the transfer; others by the bell. From where
+    /// wakers may run.
+    Waker,
 }
 
 /// Says which lock it was.

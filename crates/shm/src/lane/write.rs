@@ -2,7 +2,7 @@
 
 use standpipe_core::accounting::{Corrupted, WriteStep, queued_bytes, write_step};
 
-use super::{CHUNK_BYTES, Lane, LaneError, Side, Written};
+use super::{By, CHUNK_BYTES, Lane, LaneError, Side, Written};
 use crate::gather::Gather;
 use crate::memory::Ring;
 use crate::sync::Ordering;
@@ -22,25 +22,39 @@ impl Lane {
         departures: u32,
         kernel_bytes: impl Fn() -> usize,
     ) -> Result<Written, LaneError> {
+        self.try_write_by(By::Bell, source, departures, kernel_bytes)
+    }
+
+    /// The same, and how to tell readers that wait for the bytes.
+    ///
+    /// # Errors
+    /// As [`try_write`](Self::try_write).
+    #[inline]
+    pub fn try_write_by(
+        &self,
+        by: By,
+        source: &mut Gather<'_>,
+        departures: u32,
+        kernel_bytes: impl Fn() -> usize,
+    ) -> Result<Written, LaneError> {
         self.reserve_for_writing(source.remaining_bytes())?;
         let guard = self.lock(Side::Writer)?;
         let start = self.header().tail.0.load(Ordering::Relaxed);
         let mut tail = start;
-        let outcome = self
-            .current_ring()
-            .and_then(|ring| self.write_locked(ring, source, &mut tail, departures, kernel_bytes));
+        let outcome = self.current_ring().and_then(|ring| {
+            self.write_locked(by, ring, source, &mut tail, departures, kernel_bytes)
+        });
         #[cfg(not(loom))]
         if tail != start {
             self.note_write_end(tail);
         }
-        let sleeper = self.account(Side::Writer, tail.wrapping_sub(start) as usize);
-        drop(guard);
-        self.ring(Side::Reader, sleeper);
+        self.end_turn(by, Side::Writer, tail.wrapping_sub(start) as usize, guard);
         outcome
     }
 
     pub(super) fn write_locked(
         &self,
+        by: By,
         ring: &Ring,
         source: &mut Gather<'_>,
         tail: &mut u64,
@@ -55,7 +69,7 @@ impl Lane {
             }
             self.go_inside(*tail, &kernel_bytes);
             match self.next_write_step(ring, source, *tail)? {
-                WriteStep::Copy(bytes) => self.write_chunk(ring, source, tail, bytes)?,
+                WriteStep::Copy(bytes) => self.write_chunk(by, ring, source, tail, bytes)?,
                 WriteStep::Full(wanted_bytes) => return Ok(Written::Full(wanted_bytes)),
             }
         }
@@ -93,6 +107,7 @@ impl Lane {
     #[inline]
     fn write_chunk(
         &self,
+        by: By,
         ring: &Ring,
         source: &mut Gather<'_>,
         tail: &mut u64,
@@ -112,15 +127,16 @@ impl Lane {
         });
         copied?;
         *tail = tail.wrapping_add(bytes as u64);
-        self.publish_tail(at, *tail, source.remaining_bytes() > 0);
+        let goes_on = source.remaining_bytes() > 0;
+        self.publish_tail(*tail, goes_on && self.wakes_midway(by, at, *tail));
         Ok(())
     }
 
     #[inline]
-    fn publish_tail(&self, from: u64, to: u64, goes_on: bool) {
+    fn publish_tail(&self, to: u64, wakes: bool) {
         // Release pairs with the Acquire in `next_read` and `queued_bytes`: the bytes below are there.
         self.header().tail.0.store(to, Ordering::Release);
-        if goes_on && self.wakes_midway(from, to) {
+        if wakes {
             let sleeper = self.look_for_sleeper(Side::Reader);
             self.ring(Side::Reader, sleeper);
         }

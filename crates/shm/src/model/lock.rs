@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex};
 
+use crate::sync::full_fence_after_swap;
+
 #[derive(Clone, Copy, Default, PartialEq)]
 enum State {
     #[default]
@@ -99,6 +101,11 @@ impl Guard<'_> {
     }
 
     pub fn release_to_all(self) {}
+
+    pub fn release_with_fence(self) {
+        drop(self);
+        full_fence_after_swap();
+    }
 
     /// Killed with the lock held.
     pub fn die(self) {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use standpipe_core::size::PipeSize;
-use standpipe_shm::lane::{Gather, Lane, Parts, Scatter, Side, Turn, Wake};
+use standpipe_shm::lane::{By, Gather, Lane, Parts, Scatter, Side, Turn, Wake};
 
 /// The bytes of a step: what to do, where, and with which value.
 pub const STEP_BYTES: usize = 12;
@@ -150,7 +150,7 @@ impl Scene {
 
     fn read(&self, bytes: usize) {
         fill_buffer(bytes, |slices| {
-            let taken = self.lane.try_read(&mut Scatter::new(slices));
+            let taken = self.lane.try_read_by(By::Waker, &mut Scatter::new(slices));
             self.judge(taken.map_err(io::Error::from)).unwrap_or(0)
         });
     }
@@ -191,6 +191,8 @@ impl Scene {
     fn look(&self, side: Side, wanted_bytes: usize) {
         let _ = self.lane.is_ready(side, wanted_bytes);
         let _ = self.lane.quieten(side, wanted_bytes);
+        let waker = std::task::Waker::noop();
+        let _ = self.lane.await_in_task(side, wanted_bytes, 0, waker);
         let _ = self.lane.stats(side);
         let _ = self.lane.mode(side);
         let _ = self.lane.peer_runs_elsewhere(side);
@@ -202,7 +204,7 @@ impl Scene {
         match what % 3 {
             0 => self.lane.note_kernel_bytes(),
             1 => self.lane.note_unaware_bytes(),
-            _ => self.lane.forget_page_tables(),
+            _ => self.lane.begin_anew(),
         }
     }
 
