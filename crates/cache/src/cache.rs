@@ -22,6 +22,7 @@ use standpipe_shm::sync::AtomicBool;
 use crate::book::{Accounts, Body, Book, Eviction, IoId, ObjectId, PolicyKind, ReaderId, Room};
 use crate::store::Store;
 
+mod arrivals;
 mod bell;
 mod drive;
 pub mod notice;
@@ -30,6 +31,7 @@ mod reader;
 mod speed;
 pub mod trace;
 
+pub use arrivals::{Arrivals, Pending};
 pub use reader::{Borrowed, ReadError, Reader, Wait};
 
 use bell::Bells;

@@ -9,11 +9,12 @@ use rustix::event::EventfdFlags;
 use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering, full_fence};
 
+use super::arrivals::Arrivals;
 use super::{Shared, State};
 use crate::book::IoId;
 use crate::store::StoreError;
 
-/// Wakes a reader: those of its threads that sleep, and those who poll its descriptor.
+/// Wakes a reader: those of its threads that sleep, and those who poll its descriptor. Or a read alone.
 #[derive(Default)]
 pub struct Bell {
     condvar: Condvar,
@@ -22,9 +23,19 @@ pub struct Bell {
     eventfd: OnceLock<PrivateFd>,
     /// It was silenced, and has not rung since. As `rings`.
     is_silent: AtomicBool,
+    /// Who is told that it rang, and by which number.
+    called: Option<(Arc<Arrivals>, u64)>,
 }
 
 impl Bell {
+    /// The bell of a read.
+    pub fn calling(arrivals: &Arc<Arrivals>, number: u64) -> Self {
+        Self {
+            called: Some((Arc::clone(arrivals), number)),
+            ..Self::default()
+        }
+    }
+
     /// A descriptor that is readable unless a read would block. With the lock held.
     pub fn fd(&self) -> io::Result<BorrowedFd<'_>> {
         if self.eventfd.get().is_none() {
@@ -47,8 +58,11 @@ impl Bell {
 
     fn ring(&self) {
         self.rings.fetch_add(1, Ordering::Relaxed);
-        self.is_silent.store(false, Ordering::Relaxed);
+        let was_silent = self.is_silent.swap(false, Ordering::Relaxed);
         self.condvar.notify_all();
+        if was_silent && let Some((arrivals, number)) = &self.called {
+            arrivals.call(*number);
+        }
         if let Some(eventfd) = self.eventfd.get() {
             // It can't be full: nobody adds more than one between two silences that matters.
             let _ = rustix::io::write(eventfd, &1_u64.to_ne_bytes());
@@ -58,7 +72,10 @@ impl Bell {
     /// A read got something. With the lock held.
     #[inline]
     pub fn end_silence(&self) {
-        if self.is_silent.load(Ordering::Relaxed) {
+        if self.called.is_some() {
+            // Whose read it is knows.
+            self.is_silent.store(false, Ordering::Relaxed);
+        } else if self.is_silent.load(Ordering::Relaxed) {
             self.ring();
         }
     }

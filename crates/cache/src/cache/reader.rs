@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use standpipe_core::size::PAGE_BYTES;
 use standpipe_shm::arena::Page;
 
+use super::arrivals::Pending;
 use super::bell::{Bell, Outcome};
 use super::notice::RARELY_NS;
 use super::object::Source;
@@ -73,6 +74,24 @@ pub enum Wait {
     Never,
 }
 
+/// Who waits for a page, and how.
+struct Waiter<'a> {
+    bell: &'a Arc<Bell>,
+    wait: Wait,
+    /// What came of the read of the store that it waits for.
+    awaited: &'a mut Option<Outcome>,
+}
+
+impl<'a> From<&'a mut Pending> for Waiter<'a> {
+    fn from(pending: &'a mut Pending) -> Self {
+        Self {
+            bell: &pending.bell,
+            wait: Wait::Never,
+            awaited: &mut pending.awaited,
+        }
+    }
+}
+
 impl Reader {
     pub(super) fn new(
         shared: Arc<Shared>,
@@ -129,12 +148,35 @@ impl Reader {
         offset_bytes: u64,
         wait: Wait,
     ) -> Result<usize, ReadError> {
+        self.read_with(to, offset_bytes, &mut self.waiter(wait, &mut None))
+    }
+
+    /// Reads, without waiting, as [`read_at`](Self::read_at) does. After `WouldBlock` it is tried again, with
+    /// the same `pending`, when that is called.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn try_read_at(
+        &self,
+        to: &mut [u8],
+        offset_bytes: u64,
+        pending: &mut Pending,
+    ) -> Result<usize, ReadError> {
+        self.read_with(to, offset_bytes, &mut Waiter::from(pending))
+    }
+
+    fn read_with(
+        &self,
+        to: &mut [u8],
+        offset_bytes: u64,
+        waiter: &mut Waiter<'_>,
+    ) -> Result<usize, ReadError> {
         let began = self.began();
         let mut done = 0;
         while done < to.len() {
             let is_first = done == 0;
             let left = to.len() - done;
-            let found = self.pages_at(offset_bytes + done as u64, left, is_first, wait);
+            let found = self.pages_at(offset_bytes + done as u64, left, is_first, waiter);
             let copied = match found {
                 Ok(found) => found.copy_to(&mut to[done..]),
                 Err(_) if done > 0 => break,
@@ -160,10 +202,40 @@ impl Reader {
         len_bytes: usize,
         wait: Wait,
     ) -> Result<Borrowed, ReadError> {
+        self.borrow_with(offset_bytes, len_bytes, &mut self.waiter(wait, &mut None))
+    }
+
+    /// The same, without waiting, as [`try_read_at`](Self::try_read_at).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn try_borrow_at(
+        &self,
+        offset_bytes: u64,
+        len_bytes: usize,
+        pending: &mut Pending,
+    ) -> Result<Borrowed, ReadError> {
+        self.borrow_with(offset_bytes, len_bytes, &mut Waiter::from(pending))
+    }
+
+    fn borrow_with(
+        &self,
+        offset_bytes: u64,
+        len_bytes: usize,
+        waiter: &mut Waiter<'_>,
+    ) -> Result<Borrowed, ReadError> {
         let began = self.began();
-        let found = self.pages_at(offset_bytes, len_bytes, true, wait)?;
+        let found = self.pages_at(offset_bytes, len_bytes, true, waiter)?;
         self.note(began, offset_bytes, found.len());
         Ok(found)
+    }
+
+    fn waiter<'a>(&'a self, wait: Wait, awaited: &'a mut Option<Outcome>) -> Waiter<'a> {
+        Waiter {
+            bell: &self.bell,
+            wait,
+            awaited,
+        }
     }
 
     /// The time, if it is going to be written down.
@@ -185,7 +257,7 @@ impl Reader {
         offset_bytes: u64,
         len_bytes: usize,
         is_first: bool,
-        wait: Wait,
+        waiter: &mut Waiter<'_>,
     ) -> Result<Borrowed, ReadError> {
         self.check_fork()?;
         let mut found = Borrowed::new(Arc::clone(&self.shared));
@@ -196,7 +268,7 @@ impl Reader {
         let mut state = self.shared.lock();
         let mut index = first;
         // The read that we wait for: the book knows of one for each reader, and threads share readers.
-        let mut awaited: Option<Outcome> = None;
+        let mut awaited = waiter.awaited.take();
         let mut now_ns = 0;
         while index < end && found.pages.len() < BATCH_PAGES {
             now_ns = self.shared.now_ns();
@@ -233,21 +305,22 @@ impl Reader {
             match pending {
                 Some((io, outcome)) => {
                     awaited = Some(outcome);
-                    state.bells.when_done(io, &self.bell);
+                    state.bells.when_done(io, waiter.bell);
                 }
                 None if self.shared.ask_for_room() => continue,
-                None => state.bells.when_room(&self.bell),
+                None => state.bells.when_room(waiter.bell),
             }
             // The read may be done before we sleep.
-            let rings = self.bell.rings();
+            let rings = waiter.bell.rings();
             state = self.start(state);
-            if wait == Wait::Never {
+            if waiter.wait == Wait::Never {
+                *waiter.awaited = awaited;
                 return Err(ReadError::WouldBlock);
             }
-            state = self.bell.sleep(state, rings);
+            state = waiter.bell.sleep(state, rings);
         }
         state.tell(now_ns, RARELY_NS);
-        self.bell.end_silence();
+        waiter.bell.end_silence();
         // It may have become shorter meanwhile. Under the lock: as it is for the pages that were found.
         let end = range.end.min(self.source.length_bytes());
         drop(self.start(state));
