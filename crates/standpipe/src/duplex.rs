@@ -59,6 +59,12 @@ pub struct DuplexEnd {
 }
 
 impl DuplexEnd {
+    /// The two directions of an end, put together.
+    #[cfg(any(feature = "tokio", feature = "futures"))]
+    pub(crate) fn from_halves(reader: ReadEnd, writer: WriteEnd) -> Self {
+        Self { reader, writer }
+    }
+
     /// As dup(2) for both directions.
     ///
     /// # Errors

@@ -8,7 +8,7 @@
 
 pub(crate) mod capacity;
 mod events;
-mod held;
+pub(crate) mod held;
 pub(crate) mod kernel;
 pub(crate) mod leave;
 mod meeting;
@@ -18,6 +18,8 @@ mod reason;
 pub(crate) mod registry;
 pub(crate) mod shared;
 mod sleep;
+#[cfg(any(feature = "tokio", feature = "futures"))]
+pub(crate) mod task;
 mod write;
 
 use std::fmt;
@@ -26,10 +28,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use rustix::event::epoll::EventFlags;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use standpipe_core::size::PipeSize;
 use standpipe_shm::lane::{Lane, Side, Standing, Stats};
+use standpipe_shm::private_fd::{PrivateFd, copy_out_of_the_way};
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
 pub use reason::{Close, CloseReason};
@@ -64,7 +68,7 @@ pub(crate) struct Role {
 }
 
 impl Role {
-    fn has(self, side: Side) -> bool {
+    pub(crate) fn has(self, side: Side) -> bool {
         match side {
             Side::Reader => self.reads,
             Side::Writer => self.writes,
@@ -97,12 +101,19 @@ pub struct End {
     /// The mode as last seen. The truth belongs to the open file description, which others may change;
     /// it is asked before it matters.
     nonblocking: AtomicBool,
+    /// No call through this end waits, whatever the mode: a completion ring or a runtime has it.
+    never_waits: AtomicBool,
+    /// A lane is made when bytes were read, not already when there are none to read.
+    makes_lane_late: AtomicBool,
+    /// A task has it, which announces itself when it waits.
+    is_in_task: AtomicBool,
     /// How long calls wait at most, in nanoseconds; 0 for ever.
     timeout_ns: AtomicU64,
     kept: held::Kept,
     is_cancelled: AtomicBool,
     now: kernel::Now,
-    pollable: OnceLock<Pollable>,
+    /// For the reader's side, and for the writer's.
+    pollables: [OnceLock<Pollable>; 2],
 }
 
 /// A descriptor that could not be adopted, given back.
@@ -130,16 +141,25 @@ impl End {
                 lane.note_open(side, std::process::id());
             }
         }
+        shared.tell_news();
+        Self::counted(fd, shared, role, nonblocking)
+    }
+
+    /// One that is among the pipe's ends of this process already.
+    fn counted(fd: OwnedFd, shared: Arc<Shared>, role: Role, nonblocking: bool) -> Self {
         Self {
             shared,
             fd: Some(fd),
             role,
             nonblocking: AtomicBool::new(nonblocking),
+            never_waits: AtomicBool::new(false),
+            makes_lane_late: AtomicBool::new(false),
+            is_in_task: AtomicBool::new(false),
             timeout_ns: AtomicU64::new(0),
             kept: held::Kept::default(),
             is_cancelled: AtomicBool::new(false),
             now: kernel::Now::default(),
-            pollable: OnceLock::new(),
+            pollables: [OnceLock::new(), OnceLock::new()],
         }
     }
 
@@ -165,6 +185,24 @@ impl End {
         Ok(end)
     }
 
+    /// In a forked child: the end of `fd`, which is in the hands of a thread that does not exist here, to be
+    /// closed as any other. `None`, and it is just closed, if it is not one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_missing_thread(fd: OwnedFd) -> Option<Self> {
+        let id = PipeId::of(fd.as_fd()).ok()?;
+        let flags = rustix::fs::fcntl_getfl(&fd).ok()?;
+        let shared = registry::find(id, fd.as_raw_fd())?;
+        let nonblocking = flags.contains(OFlags::NONBLOCK);
+        Some(Self::counted(fd, shared, flags.into(), nonblocking))
+    }
+
+    /// The same for all ends of one pipe in this process, and for no others that live.
+    #[inline]
+    pub(crate) fn pipe_address(&self) -> usize {
+        Arc::as_ptr(&self.shared).addr()
+    }
+
     pub(crate) fn role(&self) -> Role {
         self.role
     }
@@ -187,7 +225,19 @@ impl End {
     /// # Errors
     /// As dup(2).
     pub fn try_clone(&self) -> io::Result<Self> {
-        let fd = self.borrow().try_clone_to_owned()?;
+        Ok(self.cloned(self.borrow().try_clone_to_owned()?))
+    }
+
+    /// The same with a high number, for who keeps it without a program's knowledge: those that the program
+    /// itself may choose, or expects to be given, stay free.
+    ///
+    /// # Errors
+    /// As dup(2).
+    pub fn try_clone_out_of_the_way(&self) -> io::Result<Self> {
+        Ok(self.cloned(copy_out_of_the_way(self.borrow())?))
+    }
+
+    fn cloned(&self, fd: OwnedFd) -> Self {
         let clone = Self::new(
             fd,
             self.shared.clone(),
@@ -195,7 +245,7 @@ impl End {
             self.is_nonblocking_hint(),
         );
         clone.set_timeout(self.timeout());
-        Ok(clone)
+        clone
     }
 
     /// Capacity and segment, as this process knows them.
@@ -323,7 +373,8 @@ impl End {
         registry::remove_fd(&self.shared, self.borrow().as_raw_fd());
         let was_last = |side| {
             let ends = &self.shared.locals(side).ends;
-            self.role.has(side) && ends.fetch_sub(1, Ordering::Relaxed) == 1
+            // Pairs with the load in `is_private_to`: who sees it gone sees what it wrote.
+            self.role.has(side) && ends.fetch_sub(1, Ordering::Release) == 1
         };
         Role {
             reads: was_last(Side::Reader),
@@ -341,24 +392,106 @@ impl End {
 
     #[inline]
     pub(crate) fn is_nonblocking_hint(&self) -> bool {
-        self.nonblocking.load(Ordering::Relaxed)
+        self.nonblocking.load(Ordering::Relaxed) || self.never_waits()
     }
 
-    /// Asks the kernel for the mode.
+    /// From now on no call waits, whatever the mode, which belongs to others as well; or calls wait as the
+    /// mode says.
+    pub(crate) fn set_never_waits(&self, yes: bool) {
+        self.never_waits.store(yes, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn never_waits(&self) -> bool {
+        self.never_waits.load(Ordering::Relaxed)
+    }
+
+    /// Who waits for many ends has lanes made for those only that are used: an idle one costs its kernel pipe.
+    pub(crate) fn set_makes_lane_late(&self, yes: bool) {
+        self.makes_lane_late.store(yes, Ordering::Relaxed);
+    }
+
+    fn makes_lane_late(&self) -> bool {
+        self.makes_lane_late.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_lane(&self) -> bool {
+        self.shared.lane().is_some()
+    }
+
+    /// The kernel pipe, and what to wait for there, if that is all there is to wait for until `news` rings: as
+    /// long as there is no lane, or nobody to use it but so many ends of one who knows what each does.
+    pub(crate) fn await_bare(
+        &self,
+        news: &Arc<PrivateFd>,
+        readers: usize,
+        writers: usize,
+    ) -> Option<(BorrowedFd<'_>, EventFlags)> {
+        self.shared.await_news(self.borrow().as_raw_fd(), news);
+        if self.is_bare(readers, writers) {
+            return Some((
+                self.borrow(),
+                pollable::kernel_events(self.poll_side(), true),
+            ));
+        }
+        self.forget_news();
+        None
+    }
+
+    /// Whether that is so still.
+    pub(crate) fn is_bare(&self, readers: usize, writers: usize) -> bool {
+        self.shared.lane().is_none() || self.shared.is_private_to(readers, writers)
+    }
+
+    /// Waits for the news no more.
+    pub(crate) fn forget_news(&self) {
+        let no_fork = registry::hold_forks();
+        self.shared.forget_news(self.borrow().as_raw_fd(), &no_fork);
+    }
+
+    /// Whether the lane has `wanted_bytes` for `side`, bytes or room; nothing but memory is looked at.
+    pub(crate) fn is_lane_ready(&self, side: Side, wanted_bytes: usize) -> bool {
+        let lane = self.shared.lane();
+        lane.is_some_and(|lane| lane.is_ready(side, wanted_bytes))
+    }
+
+    /// Whether calls must not wait. Asks the kernel for the mode, unless that does not matter.
     pub(crate) fn ask_nonblocking(&self) -> io::Result<bool> {
+        if self.never_waits() {
+            return Ok(true);
+        }
         let nonblocking = kernel::is_nonblocking(self.borrow())?;
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
         Ok(nonblocking)
+    }
+
+    /// readv(2), which waits only if calls of this end may.
+    fn read_pipe(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if self.never_waits() {
+            return self.now.read(self.borrow(), slices);
+        }
+        kernel::read(self.borrow(), slices)
+    }
+
+    /// writev(2), which waits only if calls of this end may.
+    fn write_pipe(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.never_waits() {
+            return self.now.write(self.borrow(), slices);
+        }
+        kernel::write(self.borrow(), slices)
     }
 
     /// A call without a lane is done: looks for others now and then.
     #[inline]
     pub(crate) fn look_around(&self, side: Side, bytes: usize) {
         let shared = &self.shared;
-        if !shared.locals(side).is_time_to_ask_after(bytes) {
+        let is_early = bytes == 0 && self.makes_lane_late();
+        if is_early && !shared.is_open_to_strangers()
+            || !shared.locals(side).is_time_to_ask_after(bytes)
+        {
             return;
         }
-        if side == Side::Reader && shared.has_members_here() {
+        if side == Side::Reader && !is_early && shared.has_members_here() {
             shared.lane_or_make();
         }
         if shared.is_open_to_strangers() {

@@ -22,7 +22,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+pub(crate) mod opening;
+
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
@@ -104,6 +107,35 @@ pub fn create(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
 
 const CREATE: &str = "create FIFO";
 
+/// What a FIFO is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Waits for a writer.
+    Read,
+    /// Waits for a reader.
+    Write,
+    /// Waits for nobody.
+    Both,
+}
+
+impl Access {
+    fn flags(self) -> OFlags {
+        match self {
+            Self::Read => OFlags::RDONLY,
+            Self::Write => OFlags::WRONLY,
+            Self::Both => OFlags::RDWR,
+        }
+    }
+
+    fn action(self) -> &'static str {
+        match self {
+            Self::Read => "open to read",
+            Self::Write => "open to write",
+            Self::Both => "open to read and write",
+        }
+    }
+}
+
 impl From<FifoError> for io::Error {
     fn from(error: FifoError) -> Self {
         Self::new(io::ErrorKind::InvalidInput, error)
@@ -140,7 +172,7 @@ pub fn open_both(path: impl AsRef<Path>) -> io::Result<End> {
 /// let news = standpipe::fifo::Options::new().nonblocking(true).open_read("/run/news")?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Options {
     nonblocking: bool,
@@ -159,6 +191,10 @@ impl Options {
         self
     }
 
+    pub(crate) fn is_nonblocking(self) -> bool {
+        self.nonblocking
+    }
+
     /// Whether the descriptor is closed on exec (default: yes, as everywhere in Rust).
     pub fn close_on_exec(mut self, yes: bool) -> Self {
         self.inherit = !yes;
@@ -172,7 +208,7 @@ impl Options {
     /// With a [`FifoError`]: `InvalidInput` if something else is there; `Interrupted` if a signal
     /// handler ran; else as open(2).
     pub fn open_read(self, path: impl AsRef<Path>) -> io::Result<End> {
-        self.open(path.as_ref(), OFlags::RDONLY, "open to read")
+        self.open(path, Access::Read)
     }
 
     /// Opens it to write. Waits for a reader, unless non-blocking: then it fails with `ENXIO` if there
@@ -181,7 +217,7 @@ impl Options {
     /// # Errors
     /// As [`open_read`](Self::open_read).
     pub fn open_write(self, path: impl AsRef<Path>) -> io::Result<End> {
-        self.open(path.as_ref(), OFlags::WRONLY, "open to write")
+        self.open(path, Access::Write)
     }
 
     /// Opens it for both, which never waits. The end counts as a reader and as a writer: it sees no
@@ -190,25 +226,39 @@ impl Options {
     /// # Errors
     /// As [`open_read`](Self::open_read).
     pub fn open_both(self, path: impl AsRef<Path>) -> io::Result<End> {
-        self.open(path.as_ref(), OFlags::RDWR, "open to read and write")
+        self.open(path, Access::Both)
     }
 
-    fn open(self, path: &Path, access: OFlags, action: &'static str) -> io::Result<End> {
+    /// Opens it for what is asked.
+    ///
+    /// # Errors
+    /// As [`open_read`](Self::open_read), [`open_write`](Self::open_write).
+    pub fn open(self, path: impl AsRef<Path>, access: Access) -> io::Result<End> {
+        let (path, action) = (path.as_ref(), access.action());
         // Should a terminal be there, it is not to become ours.
-        let mut flags = access | OFlags::NOCTTY;
+        let mut flags = access.flags() | OFlags::NOCTTY;
         flags.set(OFlags::NONBLOCK, self.nonblocking);
         flags.set(OFlags::CLOEXEC, !self.inherit);
         let fd = rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| explain(path, action, errno))?;
-        End::from_fd(fd).map_err(|error| {
-            let stat = rustix::fs::fstat(&error.fd);
-            let found = stat.map_or("something else", |stat| name_of(stat.st_mode));
-            FifoError::not_a_fifo(path, action, found)
-        })
+        adopt(fd, path, action)
     }
 }
 
-fn explain(path: &Path, action: &'static str, errno: Errno) -> io::Error {
+/// The end that was opened at `path`.
+pub(crate) fn adopt(fd: OwnedFd, path: &Path, action: &'static str) -> io::Result<End> {
+    End::from_fd(fd).map_err(|error| {
+        let stat = rustix::fs::fstat(&error.fd);
+        let found = stat.map_or("something else", |stat| name_of(stat.st_mode));
+        FifoError::not_a_fifo(path, action, found)
+    })
+}
+
+fn not_a_fifo(path: &Path, action: &'static str, mode: u32) -> io::Error {
+    FifoError::not_a_fifo(path, action, name_of(mode))
+}
+
+pub(crate) fn explain(path: &Path, action: &'static str, errno: Errno) -> io::Error {
     // Directories, sockets and devices have refusals of their own.
     let mode = rustix::fs::stat(path).map(|stat| stat.st_mode);
     if let Ok(mode) = mode

@@ -29,9 +29,11 @@ use standpipe_cache::cache::{Reader, Wait};
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
 mod options;
+mod pending;
 mod shared_cache;
 
 pub use options::Options;
+pub(crate) use pending::Spliced;
 pub use shared_cache::{BUDGET_ENV, cache};
 pub use standpipe_cache::book::{Accounts, Advice, PolicyKind as Policy};
 pub use standpipe_cache::cache::{Borrowed, Cache, Options as CacheOptions, Stat};

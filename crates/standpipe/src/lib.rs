@@ -11,6 +11,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+#[cfg(any(feature = "tokio", feature = "futures"))]
+pub mod asynchronous;
+pub mod completion;
 pub mod duplex;
 pub mod end;
 pub mod fifo;

@@ -80,6 +80,7 @@ impl End {
     }
 }
 
-fn held(error: &io::Error) -> Option<Held> {
+/// Whose, if that is why the call failed.
+pub(crate) fn held(error: &io::Error) -> Option<Held> {
     error.get_ref()?.downcast_ref::<LaneError>()?.held()
 }

@@ -67,6 +67,7 @@ pub fn unread_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
 pub struct Now {
     has_no_flag: AtomicBool,
     other: OnceLock<Option<PrivateFd>>,
+    writes_packets: AtomicBool,
 }
 
 impl Now {
@@ -103,10 +104,25 @@ impl Now {
             }
         }
         match self.other(fd) {
-            Some(other) => write(other, slices),
+            Some(other) => {
+                self.write_as(fd, other)?;
+                write(other, slices)
+            }
             None if events(fd, PollFlags::OUT)?.is_empty() => Err(Errno::AGAIN.into()),
             None => write(fd, slices),
         }
+    }
+
+    /// Whether a write is a packet is a matter of the description (`O_DIRECT` in pipe(2)), which others may
+    /// change.
+    fn write_as(&self, fd: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<()> {
+        let packets = rustix::fs::fcntl_getfl(fd)? & OFlags::DIRECT;
+        if self.writes_packets.load(Ordering::Relaxed) == packets.is_empty() {
+            rustix::fs::fcntl_setfl(other, OFlags::NONBLOCK | packets)?;
+            self.writes_packets
+                .store(!packets.is_empty(), Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// The other description. None if it can't be had (no `/proc`, no permission any more).

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use standpipe_shm::lane::Lane;
 use standpipe_shm::private_fd::PrivateFd;
 use standpipe_shm::signals;
@@ -45,7 +46,11 @@ pub fn before_fork(shared: &Shared) -> io::Result<()> {
     if let Some(lane) = shared.lane()
         && (had_entered || has_writers)
     {
-        let _: Moved = empty(shared, lane)?;
+        return match empty(shared, lane) {
+            // Another thread is just closing the last end: there is nothing to inherit.
+            Err(error) if error.raw_os_error() == Some(Errno::BADF.raw_os_error()) => Ok(()),
+            moved => moved.map(drop),
+        };
     }
     Ok(())
 }

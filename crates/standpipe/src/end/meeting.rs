@@ -163,7 +163,7 @@ impl Place {
                     if shared.lane().is_none()
                         && let Ok(lane) = Lane::from_parts(parts)
                     {
-                        shared.join(lane);
+                        shared.join(lane, no_fork);
                     }
                 }
                 // The name is free, or about to be: the next look takes it.

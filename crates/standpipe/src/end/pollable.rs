@@ -1,8 +1,10 @@
 //! One descriptor that tells when an end is ready, for poll, epoll and what is built on them.
 //!
 //! It is an epoll descriptor over everything that an end sleeps on: its kernel pipe, its side's
-//! doorbell, for writers the presence of readers, for readers without a lane its coming. While somebody polls a bell on its own, the bell is
-//! a level: who silences it looks afterwards, and rings it again if there is a reason to.
+//! doorbell, for writers the presence of readers, for readers without a lane its coming. While somebody
+//! polls a bell on its own, the bell is a level: who silences it looks afterwards, and rings it again if
+//! there is a reason to. An end of a task does so only for others: the task announces itself, and looks,
+//! before it waits (`task.rs`).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,6 +20,7 @@ use super::{End, registry};
 /// The descriptor.
 pub struct Pollable {
     set: PrivateFd,
+    side: Side,
     has_lane: AtomicBool,
     waits_for_kernel: AtomicBool,
 }
@@ -25,28 +28,29 @@ pub struct Pollable {
 const NO_DATA: EventData = EventData::new_u64(0);
 
 impl Pollable {
-    fn new(end: &End) -> io::Result<Self> {
+    fn new(end: &End, side: Side) -> io::Result<Self> {
         let no_fork = registry::hold_forks();
         let set = PrivateFd::from(epoll::create(CreateFlags::CLOEXEC)?);
-        epoll::add(&set, end.borrow(), NO_DATA, kernel_events(end, true))?;
-        if end.poll_side() == Side::Reader && end.shared.lane().is_none() {
+        epoll::add(&set, end.borrow(), NO_DATA, kernel_events(side, true))?;
+        if side == Side::Reader && end.shared.lane().is_none() {
             let arrival = end.shared.await_lane(&no_fork)?;
             epoll::add(&set, arrival, NO_DATA, EventFlags::IN)?;
         }
         Ok(Self {
             set,
+            side,
             has_lane: AtomicBool::new(false),
             waits_for_kernel: AtomicBool::new(true),
         })
     }
 
     /// Waits for the lane's bell as well, from now on: others must not silence it for us.
-    fn add_lane(&self, lane: &Lane, side: Side) -> io::Result<()> {
+    fn add_lane(&self, lane: &Lane) -> io::Result<()> {
         if self.has_lane.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        lane.add_mode_of(side, Mode::POLLED);
-        self.add(lane.bell_fd(side), EventFlags::IN)
+        lane.add_mode_of(self.side, Mode::POLLED);
+        self.add(lane.bell_fd(self.side), EventFlags::IN)
     }
 
     /// A reader waits for the lane's bell, and for its coming no more.
@@ -54,7 +58,7 @@ impl Pollable {
         if self.has_lane.load(Ordering::Relaxed) {
             return Ok(());
         }
-        self.add_lane(lane, Side::Reader)?;
+        self.add_lane(lane)?;
         if let Some(arrival) = arrival {
             // Fails only if it was not there.
             let _ = epoll::delete(&self.set, arrival);
@@ -75,9 +79,14 @@ impl Pollable {
         if self.waits_for_kernel.swap(yes, Ordering::Relaxed) == yes {
             return Ok(());
         }
-        epoll::modify(&self.set, end.borrow(), NO_DATA, kernel_events(end, yes))?;
+        epoll::modify(
+            &self.set,
+            end.borrow(),
+            NO_DATA,
+            kernel_events(self.side, yes),
+        )?;
         if !yes {
-            self.add_lane(lane, Side::Writer)?;
+            self.add_lane(lane)?;
             return self.add(lane.presence(), EventFlags::empty());
         }
         self.has_lane.store(false, Ordering::Relaxed);
@@ -89,8 +98,8 @@ impl Pollable {
     }
 }
 
-fn kernel_events(end: &End, waits: bool) -> EventFlags {
-    match end.poll_side() {
+pub(super) fn kernel_events(side: Side, waits: bool) -> EventFlags {
+    match side {
         Side::Reader => EventFlags::IN,
         Side::Writer if waits => EventFlags::OUT,
         Side::Writer => EventFlags::empty(),
@@ -100,7 +109,7 @@ fn kernel_events(end: &End, waits: bool) -> EventFlags {
 impl End {
     /// The side whose readiness the pollable descriptor tells: of an end that reads and writes, the
     /// reader's.
-    fn poll_side(&self) -> Side {
+    pub(super) fn poll_side(&self) -> Side {
         if self.can_read() {
             Side::Reader
         } else {
@@ -119,25 +128,34 @@ impl End {
     /// # Errors
     /// As `epoll_create(2)`.
     pub fn pollable(&self) -> io::Result<BorrowedFd<'_>> {
-        let pollable = if let Some(pollable) = self.pollable.get() {
+        self.pollable_of(self.poll_side())
+    }
+
+    /// The same for either side of an end that reads and writes.
+    pub(crate) fn pollable_of(&self, side: Side) -> io::Result<BorrowedFd<'_>> {
+        let place = &self.pollables[side as usize];
+        let pollable = if let Some(pollable) = place.get() {
             pollable
         } else {
-            let new = Pollable::new(self)?;
-            self.pollable.get_or_init(|| new)
+            let new = Pollable::new(self, side)?;
+            place.get_or_init(|| new)
         };
-        self.quieten(pollable, self.wanted_bytes())?;
+        self.quieten(pollable, wanted_bytes(side))?;
         Ok(pollable.set.as_fd())
     }
 
     /// The end is not ready, and whoever polls it is to hear of it when it is. True: look again, it is
     /// ready after all.
-    pub(super) fn would_block(&self, side: Side, wanted_bytes: usize) -> bool {
-        match (self.pollable.get(), self.shared.lane()) {
-            (Some(pollable), Some(_)) if side == self.poll_side() => {
-                self.quieten(pollable, wanted_bytes).unwrap_or(true)
-            }
-            _ => false,
-        }
+    pub(crate) fn would_block(&self, side: Side, wanted_bytes: usize) -> bool {
+        let pollable = self.pollables[side as usize].get();
+        pollable.is_some_and(|pollable| self.quieten(pollable, wanted_bytes).unwrap_or(true))
+    }
+
+    /// Whether the pollable descriptor tells of the bell of `side`.
+    #[cfg(any(feature = "tokio", feature = "futures"))]
+    pub(super) fn hears_bell(&self, side: Side) -> bool {
+        let pollable = self.pollables[side as usize].get();
+        pollable.is_some_and(|pollable| pollable.has_lane.load(Ordering::Relaxed))
     }
 
     /// Lowers the bell, unless there is a reason for it to ring. Says whether there is.
@@ -145,8 +163,7 @@ impl End {
         let Some(lane) = self.shared.lane() else {
             return Ok(false);
         };
-        let side = self.poll_side();
-        match side {
+        match pollable.side {
             Side::Reader => pollable.change_to_lane(lane, self.shared.arrival())?,
             Side::Writer => {
                 let is_outside = !self.is_lane_way(lane)?;
@@ -156,15 +173,20 @@ impl End {
                 }
             }
         }
-        Ok(lane.quieten(side, wanted_bytes))
-    }
-
-    /// For how much a poller waits: a writer for room for any write that is atomic.
-    fn wanted_bytes(&self) -> usize {
-        match self.poll_side() {
-            Side::Reader => 1,
-            Side::Writer => standpipe_core::size::PIPE_BUF,
+        if self.is_in_task.load(Ordering::Relaxed) {
+            // It may have rung for another end, of this process or of one that has the lane.
+            let has_company = || self.has_others(pollable.side) || self.shared.is_met();
+            return Ok(lane.quieten_in_task(pollable.side, wanted_bytes, has_company));
         }
+        Ok(lane.quieten(pollable.side, wanted_bytes))
+    }
+}
+
+/// For how much a poller waits: a writer for room for any write that is atomic.
+pub(super) fn wanted_bytes(side: Side) -> usize {
+    match side {
+        Side::Reader => 1,
+        Side::Writer => standpipe_core::size::PIPE_BUF,
     }
 }
 

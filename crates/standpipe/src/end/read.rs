@@ -110,7 +110,10 @@ impl End {
             }
         }
         // About to wait: writers of this process can have a lane. (Those of a fork have it.)
-        if self.shared.has_members_here() && self.shared.lane_or_make().is_some() {
+        if !self.makes_lane_late()
+            && self.shared.has_members_here()
+            && self.shared.lane_or_make().is_some()
+        {
             return Ok(None);
         }
         self.look_around(Side::Reader, 0);
@@ -132,7 +135,7 @@ impl End {
         slices: &mut [IoSliceMut<'_>],
         deadline: &mut Deadline,
     ) -> io::Result<Option<usize>> {
-        if !deadline.is_none() || self.shared.has_members_here() {
+        if !deadline.is_none() || self.never_waits() || self.shared.has_members_here() {
             return Ok(None);
         }
         let Some(_alone) = self.shared.meetings.keep_away() else {
@@ -181,9 +184,20 @@ impl End {
         if !deadline.is_none() && !self.ask_nonblocking()? {
             sleep::until(self.borrow(), PollFlags::IN, deadline)?;
         }
-        let bytes = kernel::read(self.borrow(), slices)?;
+        let bytes = self.read_pipe(slices)?;
         self.count_kernel_bytes(bytes);
         Ok(bytes)
+    }
+
+    /// Whether a read should be tried, by a look that costs nothing: no if there is nothing in the lane,
+    /// whatever may be beside it. Without a lane nothing is known.
+    #[inline]
+    pub(crate) fn may_have_bytes(&self) -> bool {
+        self.shared.is_retired()
+            || self
+                .shared
+                .lane_to_read()
+                .is_none_or(|lane| lane.is_ready(Side::Reader, 1))
     }
 
     /// Takes what the lane has, without waiting. Now and then has a look at the kernel pipe, so that a
@@ -191,10 +205,18 @@ impl End {
     #[inline]
     fn read_lane(&self, lane: &Lane, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let bytes = lane.try_read(&mut Scatter::new(slices))?;
-        if bytes > 0 && self.shared.readers.is_time_to_ask_after(bytes) {
-            self.look_beside_now_and_then(lane);
+        if bytes > 0 {
+            self.note_read(lane, bytes);
         }
         Ok(bytes)
+    }
+
+    /// Bytes were taken from the lane.
+    #[inline]
+    pub(super) fn note_read(&self, lane: &Lane, bytes: usize) {
+        if self.shared.readers.is_time_to_ask_after(bytes) {
+            self.look_beside_now_and_then(lane);
+        }
     }
 
     #[cold]

@@ -73,6 +73,13 @@ pub fn find_or_add(id: PipeId, size: impl FnOnce() -> PipeSize) -> Arc<Shared> {
     shared
 }
 
+/// The pipe of this identity, of which `fd` is an end here.
+pub fn find(id: PipeId, fd: RawFd) -> Option<Arc<Shared>> {
+    let live = live();
+    let known = live.pipes.get(&id)?;
+    known.fds.contains(&fd).then(|| known.shared.upgrade())?
+}
+
 /// A pipe whose last end here is gone.
 pub fn remove(shared: &Shared) {
     let mut live = live();
@@ -105,7 +112,9 @@ pub fn add_fd(shared: &Shared, fd: RawFd) {
 
 /// It is about to be closed, or given away.
 pub fn remove_fd(shared: &Shared, fd: RawFd) {
-    if let Some(known) = live().pipes.get_mut(&shared.id)
+    let mut live = live();
+    shared.forget_news(fd, &live);
+    if let Some(known) = live.pipes.get_mut(&shared.id)
         && let Some(index) = known.fds.iter().position(|one| *one == fd)
     {
         known.fds.swap_remove(index);
@@ -180,6 +189,7 @@ fn prepare() {
             pipe.make_lane_held(&hold_forks());
         }
         pipe.note_met();
+        pipe.tell_news();
         if pipe.is_open_to_strangers() {
             // What can't be moved stays in the lane, for those who know it.
             let _ = leave::before_fork(&pipe);
@@ -215,10 +225,11 @@ fn begin_anew() {
             held.live.own_fds.drain(..).for_each(fork::close);
             for pipe in &held.pipes {
                 if let Some(lane) = pipe.lane() {
-                    lane.forget_page_tables();
+                    lane.begin_anew();
                     pipe.sign_in();
                 }
                 pipe.meetings.begin_anew();
+                pipe.leave_news_to_parent();
             }
             if is_elsewhere {
                 pipes.clone_from(&held.pipes);

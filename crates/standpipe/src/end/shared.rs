@@ -1,7 +1,8 @@
 //! What the ends of one pipe share within a process, above all its lane.
 
 use std::io;
-use std::sync::OnceLock;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -26,6 +27,10 @@ pub struct Shared {
     lane: OnceLock<Lane>,
     /// Rung when there is one, for readers that wait for the kernel pipe alone.
     arrival: OnceLock<PrivateFd>,
+    /// Rung when there is one, or when somebody comes: of those who wait for the kernel pipes of many, each
+    /// with the descriptor of the end that it waits by.
+    news: Mutex<Vec<(RawFd, Arc<PrivateFd>)>>,
+    has_news: AtomicBool,
     /// How many bytes of it count against the limits of this process. (Others may change its capacity.)
     counted_bytes: AtomicUsize,
     /// No lane is made or joined (any more).
@@ -73,6 +78,8 @@ impl Shared {
             wake,
             lane: OnceLock::new(),
             arrival: OnceLock::new(),
+            news: Mutex::default(),
+            has_news: AtomicBool::new(false),
             counted_bytes: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             is_met: AtomicBool::new(false),
@@ -109,7 +116,7 @@ impl Shared {
     }
 
     /// The same for who holds forks: a child has the lane with all its descriptors, or does not have it.
-    pub fn make_lane_held(&self, _no_fork: &registry::Live) -> Option<&Lane> {
+    pub fn make_lane_held(&self, no_fork: &registry::Live) -> Option<&Lane> {
         // Another thread may have been faster.
         if self.lane.get().is_none() && !self.is_retired() {
             match self.new_lane() {
@@ -127,7 +134,7 @@ impl Shared {
             // Pairs with the fence in `keep_writers_outside`: one of the two tells the lane.
             full_fence();
             self.tell_lane();
-            self.announce_lane();
+            self.announce_lane(no_fork);
         }
         self.lane.get()
     }
@@ -140,7 +147,11 @@ impl Shared {
             return Err(Errno::NOMEM.into());
         }
         match pool::take(size, self.wake) {
-            Ok(lane) => Ok((lane, bytes)),
+            Ok(lane) if limits::leaves_descriptors(&lane) => Ok((lane, bytes)),
+            Ok(_) => {
+                limits::give_lane_back(bytes);
+                Err(Errno::MFILE.into())
+            }
             Err(error) => {
                 limits::give_lane_back(bytes);
                 Err(error)
@@ -156,7 +167,7 @@ impl Shared {
     }
 
     /// A lane that was handed over becomes this pipe's, unless it has one. Called while forks are held.
-    pub fn join(&self, lane: Lane) {
+    pub fn join(&self, lane: Lane, no_fork: &registry::Live) {
         let bytes = lane.size().capacity_bytes();
         if self.is_retired() || !limits::take_lane(bytes) {
             return;
@@ -168,7 +179,7 @@ impl Shared {
                 self.sign_in();
                 // Pairs with the fence in `await_lane`.
                 full_fence();
-                self.announce_lane();
+                self.announce_lane(no_fork);
             }
             Err(_) => limits::give_lane_back(bytes),
         }
@@ -200,12 +211,66 @@ impl Shared {
         Ok(bell)
     }
 
-    /// Another end of this process may read from the lane, so that writers bring their bytes there.
-    fn announce_lane(&self) {
-        if let Some(bell) = self.arrival.get() {
-            // No more than a few, ever: there is room.
-            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+    /// Has `bell` ring, for the end that `fd` is, when there is a lane, or when others may come to have an
+    /// end. Who waits for it looks afterwards.
+    pub(super) fn await_news(&self, fd: RawFd, bell: &Arc<PrivateFd>) {
+        // A child must not find the list locked.
+        let _no_fork = registry::hold_forks();
+        let mut bells = self.news_bells();
+        bells.retain(|(waiting, _)| *waiting != fd);
+        bells.push((fd, Arc::clone(bell)));
+        self.has_news.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `tell_news`: either we see what is new, or it is told.
+        full_fence();
+    }
+
+    /// The end that `fd` is waits for them no more.
+    pub(super) fn forget_news(&self, fd: RawFd, _no_fork: &registry::Live) {
+        let mut bells = self.news_bells();
+        bells.retain(|(waiting, _)| *waiting != fd);
+        self.has_news.store(!bells.is_empty(), Ordering::Relaxed);
+    }
+
+    fn news_bells(&self) -> MutexGuard<'_, Vec<(RawFd, Arc<PrivateFd>)>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody else may have an end now.
+    pub(super) fn tell_news(&self) {
+        // Pairs with the fence in `await_news`.
+        full_fence();
+        if self.has_news.load(Ordering::Relaxed) {
+            self.ring_news(&registry::hold_forks());
         }
+    }
+
+    fn ring_news(&self, _no_fork: &registry::Live) {
+        for (_, bell) in &*self.news_bells() {
+            ring(bell);
+        }
+    }
+
+    /// In a forked child: who waits is the parent.
+    pub(super) fn leave_news_to_parent(&self) {
+        self.news_bells().clear();
+        self.has_news.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether nobody can have this pipe but so many ends of this process.
+    pub(super) fn is_private_to(&self, readers: usize, writers: usize) -> bool {
+        !self.is_open_to_strangers()
+            && !self.is_met()
+            // Pair with the store of an end that is dropped: what it wrote is seen.
+            && self.readers.ends.load(Ordering::Acquire) == readers
+            && self.writers.ends.load(Ordering::Acquire) == writers
+    }
+
+    /// Another end of this process may read from the lane, so that writers bring their bytes there.
+    fn announce_lane(&self, no_fork: &registry::Live) {
+        if let Some(bell) = self.arrival.get() {
+            ring(bell);
+        }
+        self.ring_news(no_fork);
     }
 
     /// The bell of [`await_lane`](Self::await_lane), if somebody waits for it.
@@ -301,6 +366,15 @@ impl Shared {
         self.is_open_to_strangers.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a reader of this process is at the lane, of a pipe that no stranger can have: then it is read,
+    /// not broken, and there is nobody to look for. Whoever closes that reader notes its departure.
+    #[inline]
+    pub fn is_read_here(&self) -> bool {
+        self.has_entered.load(Ordering::Relaxed)
+            && !self.is_open_to_strangers()
+            && self.readers.ends.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether both sides have ends here: a lane between them needs no meeting.
     pub fn has_members_here(&self) -> bool {
         [&self.readers, &self.writers]
@@ -357,6 +431,11 @@ impl Locals {
         }
         self.is_time_to_ask()
     }
+}
+
+fn ring(bell: &PrivateFd) {
+    // Not by far as often as there is room for.
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
 impl Drop for Shared {

@@ -78,8 +78,7 @@ impl End {
             Way::Kernel => return self.write_outside(lane, slices, source, deadline).map(Some),
             Way::Broken => return self.report_broken(slices, source).map(Some),
         };
-        let kernel_bytes = || kernel::unread_bytes(self.borrow()).unwrap_or(usize::MAX);
-        match lane.try_write(source, departures, kernel_bytes) {
+        match lane.try_write(source, departures, || self.unread_beside()) {
             Ok(Written::All) => Ok(Some(source.done_bytes())),
             Ok(Written::Ask) => {
                 self.shared.writers.ask_next();
@@ -96,19 +95,28 @@ impl End {
         }
     }
 
+    /// How many bytes are in the kernel pipe.
+    pub(super) fn unread_beside(&self) -> usize {
+        kernel::unread_bytes(self.borrow()).unwrap_or(usize::MAX)
+    }
+
     /// Which way to go, by what is known, which is asked again now and then.
     #[inline]
     fn way(&self, lane: &Lane) -> io::Result<Way> {
         let locals = &self.shared.writers;
         let mode = lane.mode(Side::Writer);
         let departures = lane.departures_seen_by(Side::Writer);
-        if departures != locals.departures_seen.load(Ordering::Relaxed) || locals.is_time_to_ask() {
+        // What this process knows by itself it does not ask.
+        let is_read_here = self.shared.is_read_here();
+        if departures != locals.departures_seen.load(Ordering::Relaxed)
+            || !is_read_here && locals.is_time_to_ask()
+        {
             locals.departures_seen.store(departures, Ordering::Relaxed);
             if self.ask(lane)? {
                 return Ok(Way::Broken);
             }
         }
-        let is_lane_read = locals.is_lane_read.load(Ordering::Relaxed);
+        let is_lane_read = is_read_here || locals.is_lane_read.load(Ordering::Relaxed);
         Ok(if is_lane_read && mode.is_open() {
             Way::Lane(departures)
         } else {
@@ -119,6 +127,16 @@ impl End {
     /// Whether the next bytes go into the lane.
     pub(super) fn is_lane_way(&self, lane: &Lane) -> io::Result<bool> {
         Ok(matches!(self.way(lane)?, Way::Lane(_)))
+    }
+
+    /// As of how many departures they do, if they do.
+    #[cfg(any(feature = "tokio", feature = "futures"))]
+    #[inline]
+    pub(super) fn way_inside(&self, lane: &Lane) -> Option<u32> {
+        match self.way(lane) {
+            Ok(Way::Lane(departures)) => Some(departures),
+            _ => None,
+        }
     }
 
     /// Asks the kernel who is there: whether the pipe is broken, whether the lane has readers, whether
@@ -189,7 +207,7 @@ impl End {
     /// writev(2), but for the deadline.
     fn write_kernel(&self, slices: &[IoSlice<'_>], deadline: &mut Deadline) -> io::Result<usize> {
         let bytes = if deadline.is_none() || self.ask_nonblocking()? {
-            kernel::write(self.borrow(), slices)?
+            self.write_pipe(slices)?
         } else {
             self.write_kernel_until(slices, deadline)?
         };
@@ -270,9 +288,9 @@ impl End {
     fn report_broken(&self, slices: &[IoSlice<'_>], source: &mut Gather<'_>) -> io::Result<usize> {
         let done = source.done_bytes();
         let written = if done == 0 {
-            kernel::write(self.borrow(), slices)
+            self.write_pipe(slices)
         } else {
-            kernel::write(self.borrow(), &[IoSlice::new(&source.front()[..1])])
+            self.write_pipe(&[IoSlice::new(&source.front()[..1])])
         };
         match written {
             // Somebody opened the pipe for reading meanwhile.

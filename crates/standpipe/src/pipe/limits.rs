@@ -6,8 +6,11 @@
 //! privileges could not have of the kernel, is bounded here, for each process.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
 use rustix::io::Errno;
+use rustix::process::Resource;
+use standpipe_shm::lane::Lane;
 use standpipe_shm::sync::{AtomicBool, AtomicU64, Ordering};
 
 use crate::units::bytes_of;
@@ -83,6 +86,15 @@ pub(crate) fn take_lane(bytes: usize) -> bool {
         USED_BYTES.fetch_sub(bytes, Ordering::Relaxed);
     }
     fits
+}
+
+/// Whether this new lane leaves the process a quarter of its descriptors: a lane takes several, and a
+/// process that has thousands of pipes needs them for pipes. The lowest free number (but see `PrivateFd`)
+/// is given out first, so that of a new one tells how many are taken.
+pub(crate) fn leaves_descriptors(lane: &Lane) -> bool {
+    let most = rustix::process::getrlimit(Resource::Nofile).current;
+    let taken = u64::from(lane.presence().as_raw_fd().unsigned_abs());
+    most.is_none_or(|most| taken < most / 4 * 3)
 }
 
 /// A lane is about to change its capacity.
