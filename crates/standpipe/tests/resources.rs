@@ -3,6 +3,8 @@
 
 use std::io::{Read, Write};
 
+use standpipe::completion::{Operation, Ring};
+use standpipe::end::End;
 use standpipe::pipe::{Builder, pipe};
 
 fn lanes_mapped() -> usize {
@@ -54,6 +56,18 @@ fn pipes_opened_and_closed_again_and_again_share_one_lane() {
     assert_eq!(open_descriptors(), descriptors);
 }
 
+fn a_ring_that_is_gone_has_nothing_open() {
+    let (reader, _writer) = pipe().unwrap();
+    let reader = End::from(reader);
+    let descriptors = open_descriptors();
+    let mut ring = Ring::new(1).unwrap();
+    let end = ring.attach(reader.try_clone().unwrap());
+    ring.submit(1, Operation::read(end, vec![0])).unwrap();
+    assert_eq!(ring.reap().unwrap().len(), 0);
+    drop(ring);
+    assert_eq!(open_descriptors(), descriptors);
+}
+
 fn a_large_pipe_takes_memory_as_it_fills_and_gives_it_back() {
     let before = resident_bytes();
     let lanes = lanes_mapped();
@@ -102,6 +116,7 @@ fn no_page_fault_in_the_steady_state() {
 fn a_pipe_costs_what_it_uses() {
     an_idle_pipe_is_two_descriptors();
     pipes_opened_and_closed_again_and_again_share_one_lane();
+    a_ring_that_is_gone_has_nothing_open();
     a_large_pipe_takes_memory_as_it_fills_and_gives_it_back();
     no_page_fault_in_the_steady_state();
 }

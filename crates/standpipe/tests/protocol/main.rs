@@ -62,6 +62,11 @@ fn reading_program(parent: Role, keeps: Keeps) -> Scenario {
     of(&[parent, READER.spawning(2, 1, keeps), UNAWARE_READER.child()]).kernel_capacity(4)
 }
 
+/// A writer and a reader of one process: the reader leaves.
+fn process_that_stops_reading() -> Scenario {
+    of(&[writer(3).beside(1), READER.leaving_after(1)])
+}
+
 /// Small enough for each test run.
 fn small() -> Vec<(&'static str, Scenario)> {
     vec![
@@ -97,6 +102,19 @@ fn small() -> Vec<(&'static str, Scenario)> {
         (
             "an unaware writer",
             of(&[writer(2), writer(1).unaware(), READER]),
+        ),
+        ("a process with both ends", process_that_stops_reading()),
+        (
+            "... and a reader elsewhere",
+            of(&[writer(2).beside(1), READER.leaving_after(1), READER]),
+        ),
+        (
+            "... that starts a reading program",
+            reading_program(writer(3).staying().beside(1), Keeps::Nothing),
+        ),
+        (
+            "... or forks one",
+            reading_program(writer(2).beside(1), Keeps::ItsEnd),
         ),
     ]
 }
@@ -264,6 +282,12 @@ fn rules() -> Vec<Needed> {
             "unaware_writers_retire",
             |r| r.unaware_writers_retire = false,
             program_in_between(2),
+            0,
+        ),
+        (
+            "forgets_first",
+            |r| r.forgets_first = false,
+            process_that_stops_reading(),
             0,
         ),
     ]

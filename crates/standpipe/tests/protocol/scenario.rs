@@ -38,6 +38,9 @@ pub struct Rules {
     pub empties_before_hand_over: bool,
     /// And members stay outside from then on.
     pub unaware_writers_retire: bool,
+    /// Writers of a reader's own process take it for present without asking, and are told that it is not
+    /// before it leaves.
+    pub forgets_first: bool,
 }
 
 impl Rules {
@@ -58,6 +61,7 @@ impl Rules {
         empties_first: true,
         empties_before_hand_over: true,
         unaware_writers_retire: true,
+        forgets_first: true,
     };
 }
 
@@ -91,6 +95,8 @@ pub struct Role {
     pub is_child: bool,
     /// Starts a program that inherits its end.
     pub spawns: Option<Spawn>,
+    /// Another thread of the process of this reader.
+    pub beside: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +126,7 @@ impl Role {
             stays: false,
             is_child: false,
             spawns: None,
+            beside: None,
         }
     }
 
@@ -153,6 +160,12 @@ impl Role {
     /// Reads so many, then leaves.
     pub const fn leaving_after(mut self, bytes: u8) -> Self {
         self.bytes = bytes;
+        self
+    }
+
+    /// A writer of the process of `reader`.
+    pub const fn beside(mut self, reader: usize) -> Self {
+        self.beside = Some(reader);
         self
     }
 
@@ -272,6 +285,15 @@ impl Scenario {
             taken: [0; MAX],
             last_member_was_killed: false,
         }
+    }
+
+    /// The other threads of its process.
+    pub fn companions(&self, i: usize) -> impl Iterator<Item = usize> {
+        let ours = self.roles[i].beside;
+        let of_process = move |(j, role): (usize, &Role)| {
+            (role.beside == Some(i) || ours == Some(j)).then_some(j)
+        };
+        self.roles.iter().enumerate().filter_map(of_process)
     }
 
     /// What the write of this byte waits for.

@@ -22,6 +22,8 @@ pub enum Flaw {
     Unordered { byte: Byte, before: Byte },
     /// The end of the stream came before its last bytes.
     EndedEarly { party: usize },
+    /// It was written where nobody reads, after the last reader had closed its end.
+    Unbroken { byte: Byte },
     /// Nobody can go on, and this one has not finished.
     Stuck { party: usize },
 }
@@ -78,6 +80,7 @@ pub fn steps(scenario: &Scenario, world: &World) -> Vec<Next> {
             let mut killed = *world;
             killed.deaths_left -= 1;
             killed.bury(i, true);
+            scenario.companions(i).for_each(|j| killed.bury(j, true));
             next.push(Next {
                 step: Step { dies: true, ..step },
                 world: killed,

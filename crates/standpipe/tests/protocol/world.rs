@@ -166,9 +166,13 @@ pub struct Party {
     pub is_member: bool,
     /// Holds *presence* open.
     pub is_present: bool,
+    /// And its process knows.
+    pub is_known_here: bool,
     /// What it knows of readers, and whether one departed since it asked.
     pub thinks_present: bool,
     pub has_news: bool,
+    /// Nobody had a read end when its write began.
+    pub began_unread: bool,
     /// What it saw in the kernel pipe.
     pub kernel_seen: u8,
     pub tail_seen: Option<i8>,
@@ -186,8 +190,10 @@ impl Party {
         has_write_end: false,
         is_member: false,
         is_present: false,
+        is_known_here: false,
         thinks_present: false,
         has_news: true,
+        began_unread: false,
         kernel_seen: 0,
         tail_seen: None,
         saw_end: false,
@@ -234,6 +240,7 @@ pub enum At {
     EmptyUnlock,
     EmptyWait,
     // Leaving, and handing over.
+    Forget,
     ClosePresence,
     NoteDeparture,
     PassWriteLock,
@@ -244,6 +251,7 @@ pub enum At {
     AnnounceWriter,
     // A member reads.
     Enter,
+    NoteEntered,
     LockRead,
     TakeTurn,
     NoteServing,

@@ -6,6 +6,14 @@ use crate::world::{At, Then};
 
 impl Turn<'_> {
     pub(super) fn reader_leaves(&mut self) {
+        if self.me().is_known_here && self.rules().forgets_first {
+            self.on(At::Forget);
+        } else {
+            self.close_presence();
+        }
+    }
+
+    fn close_presence(&mut self) {
         let closes_first = self.rules().closes_presence_first;
         self.on(if closes_first {
             At::ClosePresence
@@ -19,6 +27,7 @@ impl Turn<'_> {
         let spawns = self.role.spawns.filter(|_| self.has_to_spawn());
         let retires = spawns.is_some_and(|spawn| spawn.keeps == Keeps::RetiredEnd);
         match at {
+            At::Forget => self.go(At::Idle, |_, me| me.is_known_here = false),
             At::ClosePresence => self.go(At::NoteDeparture, |_, me| me.is_present = false),
             At::NoteDeparture => {
                 let next = if rules.passes_write_lock {

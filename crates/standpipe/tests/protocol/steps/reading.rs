@@ -41,7 +41,16 @@ impl Turn<'_> {
         let world = self.world;
         let rules = self.rules();
         match at {
-            At::Enter => self.go(At::LockRead, |_, me| me.is_present = true),
+            At::Enter => {
+                let has_company = self.scenario.companions(self.i).next().is_some();
+                let next = if has_company {
+                    At::NoteEntered
+                } else {
+                    At::LockRead
+                };
+                self.go(next, |_, me| me.is_present = true);
+            }
+            At::NoteEntered => self.go(At::LockRead, |_, me| me.is_known_here = true),
             At::LockRead => self.lock_read(At::TakeTurn),
             At::TakeTurn => self.take_turn(),
             At::NoteServing => {

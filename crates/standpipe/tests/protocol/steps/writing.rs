@@ -1,6 +1,6 @@
 //! Writing.
 
-use super::Turn;
+use super::{Flaw, Turn};
 use crate::scenario::{Keeps, Side};
 use crate::world::{At, Byte, Lock, Then};
 
@@ -57,21 +57,34 @@ impl Turn<'_> {
     }
 
     fn begin_write(&mut self) {
+        // Of those who die it may hear a little later.
+        let nobody_died = self.world.deaths_left == self.scenario.deaths;
+        let began_unread = nobody_died && !self.world.has_readers();
         // Noting the departures that it knows of, before it asks.
-        self.go(At::AskPresence, |_, me| me.has_news = false);
+        self.go(At::AskPresence, |_, me| {
+            me.has_news = false;
+            me.began_unread = began_unread;
+        });
         // Or asking is not due.
         let me = self.me();
         if !me.has_news && !self.world.has_unaware_writers {
-            self.on(if self.goes_in() {
+            let way = if self.goes_in() {
                 At::LockWrite
             } else {
                 At::LookEmpty
-            });
+            };
+            self.go(way, |_, me| me.began_unread = began_unread);
         }
     }
 
     fn goes_in(&self) -> bool {
         self.me().thinks_present && !self.is_retired()
+    }
+
+    /// Whether a reader of its own process is at the lane, which nobody has to be asked about.
+    fn is_read_here(&self) -> bool {
+        let reader = self.role.beside.map(|reader| &self.world.parties[reader]);
+        reader.is_some_and(|reader| reader.is_known_here)
     }
 
     fn is_retired(&self) -> bool {
@@ -86,6 +99,14 @@ impl Turn<'_> {
     /// Which way the bytes take.
     fn asks(&mut self, at: At) -> bool {
         match at {
+            At::AskPresence if self.is_read_here() => {
+                let way = if self.is_retired() {
+                    At::LookEmpty
+                } else {
+                    At::LockWrite
+                };
+                self.go(way, |_, me| me.thinks_present = true);
+            }
             At::AskPresence if !self.world.has_readers() => self.end(),
             At::AskPresence => self.go(At::AskKernel, |w, me| {
                 me.thinks_present = w.is_reader_present();
@@ -149,6 +170,9 @@ impl Turn<'_> {
             At::Publish | At::PublishUnmarked if self.is_lane_full() => {
                 self.unlock_write(At::SleepForRoom);
             }
+            At::Publish if self.me().began_unread => self.fail(Flaw::Unbroken {
+                byte: self.next_byte(),
+            }),
             At::Publish => self.publish(At::UnlockWrite),
             At::PublishUnmarked => self.publish(At::PutMarkLate),
             At::PutMarkLate => self.go(At::UnlockWrite, |w, _| {
