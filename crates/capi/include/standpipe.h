@@ -79,6 +79,35 @@ int sp_ioctl(int fd, unsigned long request, ...);
 #define SP_PEER_UNKNOWN 4
 
 /**
+ * More completions of the same operation follow.
+ */
+#define SP_RING_MORE 1
+
+/**
+ * A completion ring: operations are submitted with a token, and reaped when they are complete.
+ *
+ * Each is tried when it is submitted, without waiting, whatever the mode of its descriptor; what would
+ * have to wait is completed later, in the order of submissions on each side of a pipe. There is nothing
+ * like `io_uring_submit(3)`, and no thread is ever started.
+ *
+ * Memory that an operation is given belongs to it until it is complete: reaped, cancelled, or the ring
+ * destroyed. (One on a descriptor that is no end may have to be reaped even if it is cancelled.) A ring belongs to one thread at a time: who calls while another one is in it gets
+ * `EDEADLK`. It belongs to the process that made it: a forked child gets `EPERM`, and may but destroy it.
+ * No function of it may be called by a signal handler.
+ *
+ * Descriptors are attached to the ring when they are first used with it. Ordinary calls on them go on as
+ * ever. Closing one cancels its operations, which complete with `-ECANCELED`; if another thread is in the
+ * ring at that time, it is that thread that closes the end, as it leaves (asleep in `sp_ring_wait`: within a
+ * tenth of a second).
+ *
+ * Operations on what is no end of a pipe or FIFO (sockets, eventfds, terminals, files at their position) are
+ * made by the kernel, through an `io_uring(7)` that the ring has from the first one on. What that completes
+ * interrupts the thread that submitted it in calls such as `epoll_wait(2)`, which then say `EINTR`;
+ * `sp_ring_wait` sees to that itself. `ENOSYS` where there is no `io_uring`, or it is forbidden.
+ */
+struct sp_ring;
+
+/**
  * What is known about an end, and about its side of the pipe since its lane was made.
  */
 struct sp_stats {
@@ -145,6 +174,35 @@ struct sp_close_reason {
    * reader) or read (seen by a writer).
    */
   uint64_t committed_bytes;
+};
+
+/**
+ * What came of an operation.
+ */
+struct sp_completion {
+  /**
+   * As submitted.
+   */
+  uint64_t token;
+  /**
+   * How many bytes were moved, 0 being the end of the stream for a read; the descriptor of what was
+   * opened; 0 for what else went well; or the negated errno of the blocking call. `-ECANCELED`: cancelled before anything was moved, or
+   * linked behind something that did not succeed. `-ENOENT`: nothing to cancel.
+   */
+  int64_t result;
+  /**
+   * Of a multishot read: the bytes that arrived. They are the library's, and there until the next call
+   * of `sp_ring_reap` or `sp_ring_wait`. Else null.
+   */
+  const void *data;
+  /**
+   * `SP_RING_MORE`, or 0: then this is the last completion of its operation, and the token is free.
+   */
+  uint32_t flags;
+  /**
+   * Of a poll: which events are there, as in `revents` of poll(2).
+   */
+  uint32_t events;
 };
 
 #ifdef __cplusplus
@@ -318,6 +376,184 @@ int sp_stats(int fd,
 int sp_close_reason(int fd,
                     struct sp_close_reason *reason,
                     size_t size);
+
+/**
+ * Makes a ring with places for `capacity` operations. Each holds one from its submission until its last
+ * completion is reaped.
+ *
+ * Returns 0, or -1 with errno `EINVAL` (a capacity of 0), `EMFILE`, `ENFILE`, `ENOMEM`.
+ */
+int sp_ring_create(size_t capacity,
+                   struct sp_ring **ring);
+
+/**
+ * Cancels everything, waits for nothing, and frees the ring; completions that were not reaped are
+ * gone. Does nothing for null.
+ */
+void sp_ring_destroy(struct sp_ring *ring);
+
+/**
+ * A descriptor that is readable when `sp_ring_reap` would give something: for poll, epoll and the like,
+ * however many pipes the ring has. It may be readable once more than that; a reap that gives nothing makes
+ * it quiet. It is the ring's, and always the same: don't close it.
+ *
+ * From the first call on, operations that have to wait are armed as they are submitted, which takes system
+ * calls: programs that only ever wait in `sp_ring_wait` do without.
+ *
+ * Returns the descriptor, or -1 with errno `EMFILE`, `ENFILE`, `ENOMEM`.
+ */
+int sp_ring_fd(struct sp_ring *ring);
+
+/**
+ * Attaches `fd` ahead of its first use.
+ *
+ * Returns 0, or -1 with errno `EBADF` (not open, or by `O_PATH`), `EINVAL` (a pipe that is left to the kernel,
+ * as by `sp_give_up`; the ring's own descriptor), `ENOSYS` (no end, and no `io_uring` for it), `EMFILE`.
+ */
+int sp_ring_attach(struct sp_ring *ring,
+                   int fd);
+
+/**
+ * Has the ring let go of `fd`, as closing it does: its operations are cancelled.
+ *
+ * Returns 0, or -1 with errno `ENOENT` if the ring does not have it.
+ */
+int sp_ring_detach(struct sp_ring *ring, int fd);
+
+/**
+ * Submits the opening of a FIFO: as open(2), which waits until somebody opens it for the other direction
+ * (unless `flags` have `O_RDWR` or `O_NONBLOCK`), though nothing waits here. `result` is the new descriptor,
+ * which takes the lane as one of `sp_open` does, and has to be closed; or the negated errno of open(2), or
+ * `-EINVAL` for something that is no FIFO. Cancelled, or not reaped before the ring is destroyed, it is not
+ * open.
+ *
+ * Of `flags`, `O_RDONLY`, `O_WRONLY`, `O_RDWR`, `O_NONBLOCK`, `O_CLOEXEC` and `O_NOCTTY` are known, others are
+ * refused (`EINVAL`). `path` is not looked at after the call; a relative one is of the directory that the
+ * program is in when the operation begins.
+ */
+int sp_ring_open(struct sp_ring *ring,
+                 uint64_t token,
+                 const char *path,
+                 int flags);
+
+/**
+ * Stores up to `max` completions, oldest first, without waiting; others stay for the next call.
+ *
+ * Returns their number, or -1 with errno `EINVAL` (`max` is not positive), `EFAULT`.
+ */
+int sp_ring_reap(struct sp_ring *ring, struct sp_completion *completions, int max);
+
+/**
+ * Waits until something is complete, and stores up to `max` completions. A null `timeout` is none.
+ *
+ * Returns their number; 0 when the time has passed, and where there is nothing under way to wait for. Or -1
+ * with errno `EINTR` (a signal handler ran), `EINVAL` (`max` is not positive, or no such time), `EFAULT`.
+ */
+int sp_ring_wait(struct sp_ring *ring,
+                 struct sp_completion *completions,
+                 int max,
+                 const struct timespec *timeout);
+
+/**
+ * Submits a read of up to `count` bytes into `buf`: as read(2), but it completes when there is something,
+ * whatever the mode of `fd`.
+ *
+ * All functions that submit something return 0, or -1 with errno and nothing is done: `EBUSY` (all places are
+ * taken: reap first), `EEXIST` (the token is in use until its last completion is reaped), `EBADF` (`fd` is
+ * not open, or of the other direction), `EINVAL` (0 bytes to move; a pipe that is left to the kernel, as by
+ * `sp_give_up`; the ring's own descriptor), `EFAULT`, `ENOSYS` (it is no end of a pipe or FIFO, and there is no
+ * `io_uring` for it), `EMFILE` (no descriptor left to attach it by).
+ */
+int sp_ring_read(struct sp_ring *ring,
+                 uint64_t token,
+                 int fd,
+                 void *buf,
+                 size_t count);
+
+/**
+ * Submits a write of all of `count` bytes, as a blocking write(2) does it: up to `PIPE_BUF` bytes go in
+ * as a whole. A pipe without readers gives `-EPIPE`, and the signal `SIGPIPE`, as ever.
+ */
+int sp_ring_write(struct sp_ring *ring,
+                  uint64_t token,
+                  int fd,
+                  const void *buf,
+                  size_t count);
+
+/**
+ * Submits a read into several pieces of memory, in order. `iov` itself is not looked at after the call.
+ */
+int sp_ring_readv(struct sp_ring *ring,
+                  uint64_t token,
+                  int fd,
+                  const struct iovec *iov,
+                  int iovcnt);
+
+/**
+ * Submits a write of several pieces of memory, in order. `iov` itself is not looked at after the call.
+ */
+int sp_ring_writev(struct sp_ring *ring,
+                   uint64_t token,
+                   int fd,
+                   const struct iovec *iov,
+                   int iovcnt);
+
+/**
+ * Submits reads until the end of the stream, or until cancelled: a completion (with `SP_RING_MORE`) per
+ * arrival, of at most `chunk_bytes`, in memory of the library's, see `data`. The last completion has 0 for
+ * the end of the stream, or an error. While all places are taken, bytes stay in the pipe.
+ */
+int sp_ring_read_multishot(struct sp_ring *ring,
+                           uint64_t token,
+                           int fd,
+                           size_t chunk_bytes);
+
+/**
+ * Submits a question of poll(2): completes when one of `events` is there, or what comes unasked.
+ */
+int sp_ring_poll(struct sp_ring *ring, uint64_t token, int fd, short events);
+
+/**
+ * Submits a time-out, which completes with 0 when so much time has passed since it began. Linked before a
+ * cancel, it limits the time of an operation. `EINVAL` for what is no time.
+ */
+int sp_ring_timeout(struct sp_ring *ring,
+                    uint64_t token,
+                    const struct timespec *after);
+
+/**
+ * Submits the cancelling of the operation `target`, which completes with what it moved so far, if
+ * anything, or with `-ECANCELED`. Completes itself with 0, or `-ENOENT` if there is none under way.
+ */
+int sp_ring_cancel(struct sp_ring *ring, uint64_t token, uint64_t target);
+
+/**
+ * Cancels the operation `target` without a completion of its own, and needs no place. When it returns, the
+ * memory of that operation is the program's again; its completion is still to be reaped. On what is no end of
+ * a pipe or FIFO, the kernel may be in the midst of it: then its memory comes back with the completion, which
+ * says what was moved.
+ *
+ * Returns 0, or -1 with errno `ENOENT` if there is none under way.
+ */
+int sp_ring_cancel_now(struct sp_ring *ring,
+                       uint64_t target);
+
+/**
+ * What is submitted from now on, up to `sp_ring_link_end`, is one chain: each operation begins when that
+ * before it has succeeded. After one that failed, was cancelled, or is a read that found the end of the
+ * stream, the rest completes with `-ECANCELED`.
+ *
+ * Returns 0, or -1 with errno `EALREADY` if a chain is open.
+ */
+int sp_ring_link_begin(struct sp_ring *ring);
+
+/**
+ * Submits the chain, all of it or nothing.
+ *
+ * Returns 0, or -1 with errno `EINVAL` if none is open; or that of the first operation in it that was or
+ * is refused. In any case no chain is open afterwards.
+ */
+int sp_ring_link_end(struct sp_ring *ring);
 
 /**
  * [select(2)](https://man7.org/linux/man-pages/man2/select.2.html). The time that is left is stored,

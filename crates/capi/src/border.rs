@@ -5,6 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
+use standpipe::fifo::FifoError;
 
 /// Why a call was not answered here.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +32,8 @@ impl From<io::Error> for Refusal {
 }
 
 /// What C is told of an error that has no number of its own.
-fn errno_of(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or_else(|| match error.kind() {
+pub fn errno_of(error: &io::Error) -> Errno {
+    errno_within(error).unwrap_or_else(|| match error.kind() {
         io::ErrorKind::WouldBlock => Errno::AGAIN,
         io::ErrorKind::Interrupted => Errno::INTR,
         io::ErrorKind::BrokenPipe => Errno::PIPE,
@@ -41,6 +42,14 @@ fn errno_of(error: &io::Error) -> Errno {
         io::ErrorKind::PermissionDenied => Errno::PERM,
         io::ErrorKind::OutOfMemory => Errno::NOMEM,
         _ => Errno::IO,
+    })
+}
+
+/// What the kernel said, where it was the kernel.
+fn errno_within(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error).or_else(|| {
+        let of_fifo = error.get_ref()?.downcast_ref::<FifoError>()?;
+        Errno::from_io_error(of_fifo.errno.as_ref()?)
     })
 }
 
@@ -143,5 +152,9 @@ mod tests {
         let timed_out = io::Error::new(io::ErrorKind::TimedOut, "too late");
         assert_eq!(errno_of(&timed_out), Errno::TIMEDOUT);
         assert_eq!(errno_of(&Errno::NXIO.into()), Errno::NXIO);
+        let missing = standpipe::fifo::open_read("/no/such/place").unwrap_err();
+        assert_eq!(errno_of(&missing), Errno::NOENT);
+        let no_fifo = standpipe::fifo::open_read("/").unwrap_err();
+        assert_eq!(errno_of(&no_fifo), Errno::INVAL);
     }
 }

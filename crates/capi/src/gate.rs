@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use standpipe_shm::sync::{AtomicBool, Ordering};
 
+use crate::ring;
 use crate::start::at_exit;
 use crate::table::{self, PATIENCE};
 
@@ -66,6 +67,12 @@ pub fn watch_forks() {
 /// Not for ever: a thread that changes a slot may itself wait for something that the fork holds. The
 /// child then forgets what that thread was about.
 extern "C" fn close() {
+    close_gate();
+    // Who changes a slot may be about to tell the rings of it: that is over now.
+    ring::hold_for_fork();
+}
+
+fn close_gate() {
     let begin = Instant::now();
     while !is_inside() && begin.elapsed() < PATIENCE {
         match GATE.try_write() {
@@ -79,11 +86,13 @@ extern "C" fn close() {
 }
 
 extern "C" fn open() {
+    ring::release_after_fork();
     drop(CLOSED.take());
 }
 
 extern "C" fn open_in_child() {
     table::forget_other_threads();
-    open();
+    drop(CLOSED.take());
+    ring::abandon_in_child();
     table::finish_closes();
 }

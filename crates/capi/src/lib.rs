@@ -40,6 +40,7 @@ mod give;
 mod make;
 mod number;
 mod report;
+mod ring;
 mod select;
 mod slot;
 mod start;
@@ -58,6 +59,12 @@ pub use number::{sp_cancel, sp_close, sp_close_range, sp_closefrom, sp_dup, sp_d
 pub use report::{
     SP_PEER_CANCELLED, SP_PEER_CLOSED, SP_PEER_DIED, SP_PEER_OPEN, SP_PEER_UNKNOWN,
     sp_close_reason, sp_stats,
+};
+pub use ring::{
+    SP_RING_MORE, sp_completion, sp_ring, sp_ring_attach, sp_ring_cancel, sp_ring_cancel_now,
+    sp_ring_create, sp_ring_destroy, sp_ring_detach, sp_ring_fd, sp_ring_link_begin,
+    sp_ring_link_end, sp_ring_open, sp_ring_poll, sp_ring_read, sp_ring_read_multishot,
+    sp_ring_readv, sp_ring_reap, sp_ring_timeout, sp_ring_wait, sp_ring_write, sp_ring_writev,
 };
 pub use select::{sp_pselect, sp_select};
 pub use start::{

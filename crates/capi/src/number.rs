@@ -93,7 +93,7 @@ fn replace(fd: c_int, new_fd: c_int, kernel: &impl Fn() -> c_int) -> Answer<c_in
         return Err(Refusal::Kernel);
     };
     let before = claim.kind();
-    table::part(&claim);
+    table::part(new_fd, &claim);
     if kernel() < 0 {
         let errno = last_errno();
         table::become_like(new_fd, claim, before);
@@ -117,7 +117,7 @@ pub extern "C" fn sp_close_range(first: c_uint, last: c_uint, flags: c_int) -> c
     }
     close_ours(first, last);
     let mut next = first;
-    for private in standpipe::end::private_between(number(first), number(last)) {
+    for private in table::private_between(number(first), number(last)) {
         let private = private.cast_unsigned();
         if private > next && kernel(next, private - 1) < 0 {
             return -1;

@@ -127,11 +127,16 @@ pub unsafe extern "C" fn sp_close_reason(
 }
 
 fn ours<T>(fd: c_int, work: impl FnOnce(&End) -> Answer<T>) -> Answer<T> {
-    table::with(fd, work).map_err(|refusal| match refusal {
+    table::with(fd, work).map_err(|refusal| no_end(fd, refusal))
+}
+
+/// What is said of a descriptor that is no end, where only those will do.
+pub fn no_end(fd: c_int, refusal: Refusal) -> Refusal {
+    match refusal {
         Refusal::Kernel if table::is_open(fd) => Errno::INVAL.into(),
         Refusal::Kernel => Errno::BADF.into(),
         refusal @ Refusal::Errno(_) => refusal,
-    })
+    }
 }
 
 /// # Safety

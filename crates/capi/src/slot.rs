@@ -8,18 +8,24 @@
 //! - Closing while others visit marks the slot [`Kind::Leaving`]; the last visitor closes. So the
 //!   end lives as long as a sleeper sleeps in it, as the kernel has it, and so does its number.
 //!
+//! Completion rings have descriptors of their own of what they use, ends or not. A slot knows whether there
+//! are any, and tells the rings when what it is goes; and it counts what it was ([`Life`]), so that a ring
+//! tells what it knows from another file that has the number now.
+//!
 //! A fork copies all this into a child that has but one thread. Claims are held behind the [gate], so
 //! a child never sees one; and visits are noted on a list of the visiting thread, by which the child
 //! knows which ones are its own.
 
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use standpipe::end::End;
-use standpipe_shm::sync::{AtomicU64, Ordering};
+use standpipe_shm::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::gate;
+use crate::{gate, ring};
 
 /// What a descriptor number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +44,8 @@ pub enum Kind {
     Stale = 4,
     /// Being changed by one thread.
     Busy = 5,
+    /// A descriptor that a completion ring has for itself.
+    Held = 6,
 }
 
 const KIND_BITS: u64 = 0xff;
@@ -52,6 +60,7 @@ impl Kind {
             2 => Self::Ours,
             3 => Self::Leaving,
             4 => Self::Stale,
+            6 => Self::Held,
             _ => Self::Busy,
         }
     }
@@ -68,6 +77,11 @@ pub struct Slot {
     /// Initialised while the kind is `Ours`, `Leaving` or `Stale`. Shared with visitors; taken out
     /// and put in by the claimant alone.
     end: UnsafeCell<MaybeUninit<End>>,
+    /// How many ends were taken out so far, and how often it was foreign. Goes up in the hands of the
+    /// claimant.
+    life: AtomicU32,
+    /// Rings use what it is. Set by visitors and claimants, cleared by the claimant who ends that life.
+    is_in_rings: AtomicBool,
 }
 
 const fn is_shared<T: Send + Sync>() {}
@@ -82,6 +96,8 @@ impl Slot {
         Self {
             word: AtomicU64::new(Kind::Unknown as u64),
             end: UnsafeCell::new(MaybeUninit::uninit()),
+            life: AtomicU32::new(0),
+            is_in_rings: AtomicBool::new(false),
         }
     }
 
@@ -90,9 +106,21 @@ impl Slot {
         Kind::of(self.word.load(Ordering::Acquire))
     }
 
-    /// Changes a kind that needs no claim: between `Unknown` and `Foreign`. False if it isn't `from`.
+    /// A ring uses what it is from now on: an end, which is visited, or something foreign, which is claimed.
+    pub fn note_ring(&'static self, kind: Kind) -> Life {
+        debug_assert!(matches!(kind, Kind::Ours | Kind::Foreign));
+        self.is_in_rings.store(true, Ordering::Relaxed);
+        Life {
+            slot: self,
+            is_end: kind == Kind::Ours,
+            number: self.life.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Changes a kind that needs no claim: there is no end before or after, nor what rings use. False if it
+    /// isn't `from`.
     pub fn turn(&self, from: Kind, to: Kind) -> bool {
-        debug_assert!(matches!(from, Kind::Unknown | Kind::Foreign));
+        debug_assert!(matches!(from, Kind::Unknown | Kind::Held));
         self.exchange(from, to, |_| true).is_some()
     }
 
@@ -158,6 +186,24 @@ impl Slot {
     }
 }
 
+/// What a slot was when a ring first used it.
+pub struct Life {
+    slot: &'static Slot,
+    is_end: bool,
+    number: u32,
+}
+
+impl Life {
+    /// Whether the slot is that still, and it is not about to be closed.
+    #[inline]
+    pub fn goes_on(&self) -> bool {
+        // What is foreign is counted by who closes it; claims that leave it as it is are no matter. The
+        // Acquire in `kind` pairs with the Release of the claim that put another end there.
+        (!self.is_end || self.slot.kind() == Kind::Ours)
+            && self.slot.life.load(Ordering::Relaxed) == self.number
+    }
+}
+
 /// The right to change a slot. Dropped without a change, it leaves the slot as it was.
 pub struct Claim {
     slot: &'static Slot,
@@ -176,14 +222,33 @@ impl Claim {
         self.then.get()
     }
 
-    /// Takes the end out of a slot that has one.
+    /// Takes the end out of a slot that has one. Rings let go of it.
     pub fn take(&self) -> End {
         let then = self.then.replace(Kind::Unknown);
         assert!(has_end(then));
         // SAFETY: the claim keeps everybody else out.
         let place = unsafe { &*self.slot.end.get() };
         // SAFETY: kinds with an end have it initialised, and `then` has just changed: once.
-        unsafe { place.assume_init_read() }
+        let end = unsafe { place.assume_init_read() };
+        self.end_life(end.as_raw_fd());
+        end
+    }
+
+    /// The number `fd` is foreign no more, if it was. Rings let go of it.
+    pub fn end_foreign(&self, fd: c_int) {
+        if self.then.get() == Kind::Foreign {
+            self.then.set(Kind::Unknown);
+            self.end_life(fd);
+        }
+    }
+
+    fn end_life(&self, fd: c_int) {
+        // To those who look at the life this is visible with the kind: by the Release that ends the claim.
+        self.slot.life.fetch_add(1, Ordering::Relaxed);
+        if self.slot.is_in_rings.load(Ordering::Relaxed) {
+            self.slot.is_in_rings.store(false, Ordering::Relaxed);
+            ring::let_go(fd);
+        }
     }
 
     /// Puts an end into a slot without one: it is ours from now on.
@@ -197,7 +262,7 @@ impl Claim {
 
     /// Ends the claim of a slot without an end.
     pub fn become_kind(self, kind: Kind) {
-        debug_assert!(matches!(kind, Kind::Unknown | Kind::Foreign));
+        debug_assert!(matches!(kind, Kind::Unknown | Kind::Foreign | Kind::Held));
         self.then.set(kind);
     }
 }

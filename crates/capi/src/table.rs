@@ -60,6 +60,15 @@ fn slot(fd: c_int) -> Option<&'static Slot> {
 /// [`Refusal::Kernel`] if it is none, `EBADF` if it was closed.
 #[inline]
 pub fn with<T>(fd: c_int, work: impl FnOnce(&End) -> Answer<T>) -> Answer<T> {
+    with_slot(fd, |_, end| work(end))
+}
+
+/// The same with the end's slot.
+///
+/// # Errors
+/// As [`with`].
+#[inline]
+pub fn with_slot<T>(fd: c_int, work: impl FnOnce(&'static Slot, &End) -> Answer<T>) -> Answer<T> {
     loop {
         let Some(slot) = peek(fd) else {
             first_look(fd)?;
@@ -67,8 +76,29 @@ pub fn with<T>(fd: c_int, work: impl FnOnce(&End) -> Answer<T>) -> Answer<T> {
         };
         let visit = Visit::new(slot);
         match visit.enter() {
-            Kind::Ours => return work(visit.end()),
+            Kind::Ours => return work(slot, visit.end()),
             kind => settle(fd, slot, kind)?,
+        }
+    }
+}
+
+/// Does something with the slot of a number that is foreign, and open; nobody changes it meanwhile.
+///
+/// # Errors
+/// [`Refusal::Kernel`] if it is something else.
+pub fn with_foreign<T>(
+    fd: c_int,
+    work: impl FnOnce(&'static Slot, BorrowedFd<'_>) -> Answer<T>,
+) -> Answer<T> {
+    let slot = peek(fd).ok_or(Refusal::Kernel)?;
+    loop {
+        if let Some(_claim) = slot.claim(Kind::Foreign) {
+            // SAFETY: only copied and asked about, and the kernel says so if it is closed.
+            return work(slot, unsafe { BorrowedFd::borrow_raw(fd) });
+        }
+        // Another one does the same.
+        if wait_while_busy(slot) != Kind::Foreign {
+            return Err(Refusal::Kernel);
         }
     }
 }
@@ -133,7 +163,7 @@ fn settle(fd: c_int, slot: &'static Slot, kind: Kind) -> Answer<()> {
         Kind::Ours => Ok(()),
         Kind::Unknown => first_look(fd),
         Kind::Foreign | Kind::Stale => Err(Refusal::Kernel),
-        Kind::Leaving => Err(Errno::BADF.into()),
+        Kind::Leaving | Kind::Held => Err(Errno::BADF.into()),
         Kind::Busy => {
             if wait_while_busy(slot) == Kind::Busy {
                 Err(Refusal::Kernel)
@@ -204,7 +234,7 @@ fn adopt(fd: c_int, claim: Claim) {
 /// The kernel has just given out the number `fd`, for something of that kind: `Unknown` has it looked
 /// at. Whatever the slot said before was about another file.
 pub fn publish(fd: c_int, kind: Kind) {
-    let Some(claim) = slot(fd).and_then(claim_fresh) else {
+    let Some(claim) = slot(fd).and_then(|slot| claim_fresh(fd, slot)) else {
         return;
     };
     match kind {
@@ -217,7 +247,7 @@ pub fn publish(fd: c_int, kind: Kind) {
 /// A new end has the number that is returned.
 pub fn publish_end(end: End) -> c_int {
     let fd = end.as_raw_fd();
-    match slot(fd).and_then(claim_fresh) {
+    match slot(fd).and_then(|slot| claim_fresh(fd, slot)) {
         Some(claim) => {
             gate::watch_forks();
             claim.put(end);
@@ -231,15 +261,15 @@ pub fn publish_end(end: End) -> c_int {
 /// The kernel has given out the number `fd` to somebody else, or closed it.
 pub fn forget(fd: c_int) {
     if let Some(slot) = peek(fd)
-        && let Some(claim) = claim_fresh(slot)
+        && let Some(claim) = claim_fresh(fd, slot)
     {
         claim.become_kind(Kind::Unknown);
     }
 }
 
-/// Claims a slot whose end, if there is one, was closed behind our back. `None` if somebody is still
-/// in it: calls go to the kernel from now on.
-fn claim_fresh(slot: &'static Slot) -> Option<Claim> {
+/// Claims the slot of a number whose end, if there is one, was closed behind our back. `None` if somebody is
+/// still in it: calls go to the kernel from now on.
+fn claim_fresh(fd: c_int, slot: &'static Slot) -> Option<Claim> {
     loop {
         let kind = match slot.kind() {
             Kind::Busy => wait_while_busy(slot),
@@ -250,6 +280,7 @@ fn claim_fresh(slot: &'static Slot) -> Option<Claim> {
                 // Its number is another file's.
                 std::mem::forget(claim.take());
             }
+            claim.end_foreign(fd);
             return Some(claim);
         }
         if matches!(kind, Kind::Leaving | Kind::Stale | Kind::Busy)
@@ -318,11 +349,49 @@ pub fn kind(fd: c_int) -> Kind {
 /// # Errors
 /// `EBADF`.
 pub fn check_not_private(fd: c_int) -> Result<(), Errno> {
-    if standpipe::end::is_private(fd) {
+    let is_held = || peek(fd).is_some_and(|slot| slot.kind() == Kind::Held);
+    if standpipe::end::is_private(fd) || is_held() {
         Err(Errno::BADF)
     } else {
         Ok(())
     }
+}
+
+/// The library has the open descriptor `fd` for itself from now on. Called inside of the gate: a child
+/// must know of it.
+pub fn hold(fd: c_int) {
+    if let Some(claim) = slot(fd).and_then(|slot| claim_fresh(fd, slot)) {
+        claim.become_kind(Kind::Held);
+    }
+}
+
+/// `fd` is about to be closed, and the program's again.
+pub fn release(fd: c_int) {
+    if let Some(slot) = peek(fd) {
+        slot.turn(Kind::Held, Kind::Unknown);
+    }
+}
+
+/// In a forked child: closes what is held by nobody here, each as the end that it is: the child has no such
+/// end any more, under a number that it gives to other files.
+pub fn close_held() {
+    for (fd, slot) in numbered_slots() {
+        if slot.turn(Kind::Held, Kind::Unknown) {
+            // SAFETY: the library's own, and those who have it are the parent's.
+            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            drop(End::of_missing_thread(fd));
+        }
+    }
+}
+
+/// All numbers from `first` to `last` that the library has for itself, in order.
+pub fn private_between(first: c_int, last: c_int) -> Vec<c_int> {
+    let held = known_between(first, last).filter(|fd| kind(*fd) == Kind::Held);
+    let mut all: Vec<c_int> = standpipe::end::private_between(first, last)
+        .chain(held)
+        .collect();
+    all.sort_unstable();
+    all
 }
 
 /// Whether the kernel knows the number. See `F_GETFD` in fcntl(2).
@@ -344,11 +413,12 @@ pub fn close(fd: c_int) -> Answer<c_int> {
         match slot.kind() {
             Kind::Unknown | Kind::Stale => return Err(Refusal::Kernel),
             kind @ Kind::Foreign => {
-                if slot.turn(kind, Kind::Unknown) {
+                if let Some(claim) = slot.claim(kind) {
+                    claim.end_foreign(fd);
                     return Err(Refusal::Kernel);
                 }
             }
-            Kind::Leaving => return Err(Errno::BADF.into()),
+            Kind::Leaving | Kind::Held => return Err(Errno::BADF.into()),
             Kind::Busy => {
                 if wait_while_busy(slot) == Kind::Busy {
                     return Err(Refusal::Kernel);
@@ -382,7 +452,7 @@ pub fn give_up(fd: c_int) {
             }
             Kind::Ours => {
                 if let Ok(Some(claim)) = claim_for_change(fd) {
-                    part(&claim);
+                    part(fd, &claim);
                     claim.become_kind(Kind::Foreign);
                 } else {
                     // Somebody sleeps in it: at least the bytes take the kernel's pipe.
@@ -396,8 +466,9 @@ pub fn give_up(fd: c_int) {
     }
 }
 
-/// Takes the end out of a claimed slot, if there is one, and leaves its number open.
-pub fn part(claim: &Claim) {
+/// Takes the end out of the claimed slot of `fd`, if there is one, and leaves the number open.
+pub fn part(fd: c_int, claim: &Claim) {
+    claim.end_foreign(fd);
     if claim.has_end() {
         // If its bytes can't be moved, it is closed.
         let _ = claim.take().try_into_fd().map(IntoRawFd::into_raw_fd);
@@ -411,10 +482,16 @@ pub fn known_between(first: c_int, last: c_int) -> impl Iterator<Item = c_int> {
 }
 
 fn slots() -> impl Iterator<Item = &'static Slot> {
-    TABLE[..CHUNKS_USED.load(Ordering::Relaxed)]
-        .iter()
-        .filter_map(OnceLock::get)
-        .flat_map(|chunk| chunk.iter())
+    numbered_slots().map(|(_, slot)| slot)
+}
+
+/// There may be chunks that nobody needed before those that are there.
+fn numbered_slots() -> impl Iterator<Item = (c_int, &'static Slot)> {
+    let chunks = TABLE[..CHUNKS_USED.load(Ordering::Relaxed)].iter();
+    let chunks = (0..).step_by(CHUNK_SLOTS).zip(chunks);
+    chunks
+        .filter_map(|(first, chunk)| Some((first, chunk.get()?)))
+        .flat_map(|(first, chunk)| (first..).zip(chunk))
 }
 
 /// In a forked child: of all visits, only those of this thread go on.

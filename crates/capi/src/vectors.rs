@@ -53,7 +53,10 @@ pub unsafe fn with_mut(
 }
 
 /// The vectors, if their number is one that readv(2) takes.
-unsafe fn checked<'a>(iov: *const iovec, iovcnt: c_int) -> Result<&'a [iovec], Errno> {
+///
+/// # Safety
+/// They are there.
+pub unsafe fn checked<'a>(iov: *const iovec, iovcnt: c_int) -> Result<&'a [iovec], Errno> {
     let count = usize::try_from(iovcnt).map_err(|_| Errno::INVAL)?;
     if count > IOV_MAX {
         return Err(Errno::INVAL);

@@ -10,14 +10,18 @@ use common::{check, compiler, manifest_dir};
 /// A program of strangers, with pkg-config's flags.
 const PROGRAM: &str = r#"
 #include <standpipe.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
-int main(void)
+int main(int count, char **arguments)
 {
-    int fds[2];
+    int fds[2], sockets[2];
     char text[6] = {0};
     struct sp_stats stats;
     struct sp_close_reason reason;
+    struct sp_ring *ring;
+    struct sp_completion done;
     if (sp_pipe(fds) != 0 || sp_write(fds[1], "hello", 5) != 5)
         return 1;
     if (sp_stats(fds[0], &stats, sizeof stats) != 0 || stats.unread_bytes != 5)
@@ -26,8 +30,29 @@ int main(void)
         return 3;
     if (sp_close_reason(fds[0], &reason, sizeof reason) != 0 || reason.kind != SP_PEER_OPEN)
         return 4;
-    if (sp_close(fds[1]) != 0 || sp_read(fds[0], text, 5) != 0)
+    if (sp_ring_create(4, &ring) != 0 || sp_ring_read(ring, 7, fds[0], text, 5) != 0)
         return 5;
+    if (sp_write(fds[1], "there", 5) != 5 || sp_ring_wait(ring, &done, 1, NULL) != 1)
+        return 6;
+    if (done.token != 7 || done.result != 5 || strcmp(text, "there") != 0)
+        return 7;
+    if (count != 2 || mkfifo(arguments[1], 0600) != 0)
+        return 9;
+    if (sp_ring_open(ring, 8, arguments[1], O_RDWR | O_CLOEXEC) != 0 || sp_ring_reap(ring, &done, 1) != 1)
+        return 10;
+    if (done.token != 8 || sp_stats((int)done.result, &stats, sizeof stats) != 0 || sp_close((int)done.result) != 0)
+        return 11;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0 || sp_ring_read(ring, 9, sockets[0], text, 5) != 0)
+        return 12;
+    if (sp_write(sockets[1], "again", 5) != 5 || sp_ring_wait(ring, &done, 1, NULL) != 1)
+        return 13;
+    if (done.token != 9 || done.result != 5 || strcmp(text, "again") != 0)
+        return 14;
+    if (sp_close(sockets[0]) != 0 || sp_close(sockets[1]) != 0)
+        return 15;
+    sp_ring_destroy(ring);
+    if (sp_close(fds[1]) != 0 || sp_read(fds[0], text, 5) != 0)
+        return 8;
     return sp_close(fds[0]);
 }
 "#;
@@ -52,7 +77,7 @@ fn an_installed_tree_works() {
             .arg("-o")
             .arg(&shared),
     );
-    check(&mut Command::new(&shared));
+    check(Command::new(&shared).arg(prefix.join("fifo-of-shared")));
     let needed = check(Command::new("readelf").arg("-d").arg(&shared));
     assert!(needed.contains("[libstandpipe.so.0.1]"), "{needed}");
 
@@ -72,7 +97,7 @@ fn an_installed_tree_works() {
             .arg("-o")
             .arg(&fixed),
     );
-    check(&mut Command::new(&fixed));
+    check(Command::new(&fixed).arg(prefix.join("fifo-of-static")));
 }
 
 /// What is packaged elsewhere than where it will be used knows where it will be used.

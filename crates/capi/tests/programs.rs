@@ -48,7 +48,16 @@ macro_rules! programs {
 }
 
 /// Run by tests of their own.
-const UNPAIRED: [&str; 2] = ["asleep.c", "lane_over_exec.c"];
+const UNPAIRED: [&str; 8] = [
+    "asleep.c",
+    "lane_over_exec.c",
+    "ring.c",
+    "ring_churn.c",
+    "ring_close.c",
+    "ring_foreign.c",
+    "ring_open.c",
+    "ring_wait.c",
+];
 
 programs! {
     parent_and_child: "parent_child.c",

@@ -112,11 +112,20 @@ pub fn for_kernel(source: &str) -> PathBuf {
 
 /// Compiles a program of `tests/c` with all its calls remapped.
 pub fn for_standpipe(source: &str) -> PathBuf {
-    let program = program_path(source, "standpipe");
+    with_library(source, "standpipe", &["-include", "standpipe/posix.h"])
+}
+
+/// Compiles a program of `tests/c`, or one elsewhere, that calls standpipe by name.
+pub fn by_name(source: &str) -> PathBuf {
+    with_library(source, "by-name", &[])
+}
+
+fn with_library(source: &str, kind: &str, flags: &[&str]) -> PathBuf {
+    let program = program_path(source, kind);
     let lib = shared_library();
     let mut compiler = started(source);
     compiler.arg("-I").arg(manifest_dir().join("include"));
-    compiler.args(["-include", "standpipe/posix.h"]);
+    compiler.args(flags);
     compiler.arg("-L").arg(lib).arg("-lstandpipe");
     compiler.arg(format!("-Wl,-rpath,{}", lib.display()));
     check(compiler.arg("-o").arg(&program));
@@ -139,7 +148,8 @@ fn started(source: &str) -> Command {
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn program_path(source: &str, kind: &str) -> PathBuf {
-    let name = source.replace('.', "-");
+    let name = Path::new(source).file_name().expect("it is a file");
+    let name = name.to_string_lossy().replace('.', "-");
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
     scratch().join(format!("{name}-{kind}-{}-{n}", std::process::id()))
 }
