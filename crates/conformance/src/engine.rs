@@ -14,6 +14,7 @@ use standpipe::{fifo, pipe};
 
 use crate::flaw::{Flaw, Flawed};
 use crate::side::Side;
+use crate::through_ring::ThroughRing;
 
 /// Who makes the pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub enum Engine {
     Standpipe,
     /// standpipe's ends by descriptor ([`standpipe::end`]): made by anybody, adopted.
     Adopted,
+    /// The same, each call an operation of a completion ring.
+    Ring,
     /// The kernel, with a flaw that the suite has to notice.
     Flawed(Flaw),
 }
@@ -86,7 +89,7 @@ impl Engine {
 
     /// Makes a FIFO.
     pub(crate) fn mkfifo(self, path: &CStr, mode: u32) -> io::Result<()> {
-        if self == Self::Adopted {
+        if self.is_by_descriptor() {
             return fifo::create(as_path(path), mode);
         }
         let mode = Mode::from_raw_mode(mode);
@@ -96,8 +99,8 @@ impl Engine {
     /// Opens a FIFO.
     pub(crate) fn open(self, path: &CStr, flags: OFlags) -> io::Result<Box<dyn Side>> {
         let plain = OFlags::ACCMODE | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        if self == Self::Adopted && plain.contains(flags) {
-            return Ok(Box::new(open_by_standpipe(as_path(path), flags)?));
+        if self.is_by_descriptor() && plain.contains(flags) {
+            return Ok(self.of_end(open_by_standpipe(as_path(path), flags)?));
         }
         let eager = self == Self::Flawed(Flaw::EagerOpen);
         let flags = if eager {
@@ -112,16 +115,30 @@ impl Engine {
     pub(crate) fn adopt(self, fd: OwnedFd) -> io::Result<Box<dyn Side>> {
         Ok(match self {
             Self::Kernel => Box::new(fd),
-            Self::Adopted => Box::new(End::from_fd(fd)?),
+            Self::Adopted | Self::Ring => self.of_end(End::from_fd(fd)?),
             Self::Flawed(flaw) => Box::new(Flawed::new(fd, flaw)),
             Self::Standpipe => unreachable!("typed ends are made, not adopted"),
         })
     }
 
+    fn of_end(self, end: End) -> Box<dyn Side> {
+        if self == Self::Ring {
+            Box::new(ThroughRing(end))
+        } else {
+            Box::new(end)
+        }
+    }
+
     /// Whether it is standpipe that is tested.
     #[must_use]
     pub fn is_standpipe(self) -> bool {
-        matches!(self, Self::Standpipe | Self::Adopted)
+        self == Self::Standpipe || self.is_by_descriptor()
+    }
+
+    /// Whether it is standpipe's ends by descriptor that are tested.
+    #[must_use]
+    pub fn is_by_descriptor(self) -> bool {
+        matches!(self, Self::Adopted | Self::Ring)
     }
 }
 
@@ -131,6 +148,7 @@ impl fmt::Display for Engine {
             Self::Kernel => f.write_str("kernel"),
             Self::Standpipe => f.write_str("standpipe"),
             Self::Adopted => f.write_str("adopted"),
+            Self::Ring => f.write_str("ring"),
             Self::Flawed(flaw) => write!(f, "flawed({flaw:?})"),
         }
     }

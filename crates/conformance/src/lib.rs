@@ -24,3 +24,4 @@ mod paths;
 mod program;
 mod side;
 mod stranger;
+mod through_ring;

@@ -128,7 +128,7 @@ impl Setting {
         let report = paths::fresh();
         let orders = Orders {
             task,
-            adopts: self.engine == Engine::Adopted,
+            adopts: self.engine.is_by_descriptor(),
             bytes,
             path: path.as_deref().map(|path| path.to_bytes().to_vec()),
             receives: self.peers == PeerKind::Rights,

@@ -42,6 +42,8 @@ pub enum Runs {
     Inherited(&'static str),
     /// By descriptor: typed ends offer less, for this reason.
     ByDescriptor(&'static str),
+    /// Where calls are calls and no operations of a ring, for this reason.
+    ByCalls(&'static str),
     /// On the kernel's pipe only, for this reason.
     KernelOnly(&'static str),
     /// By root, who was told that it changes the whole machine for a moment (`SYSCTL_VARIABLE`).
@@ -57,6 +59,7 @@ impl Runs {
             Self::Strangers(why) if !setting.peers.are_strangers() => Some(why),
             Self::Inherited(why) if setting.peers == PeerKind::Fifo => Some(why),
             Self::ByDescriptor(why) if setting.engine == Engine::Standpipe => Some(why),
+            Self::ByCalls(why) if setting.engine == Engine::Ring => Some(why),
             Self::ChangesLimits if !may_change_limits() => {
                 Some("changes /proc/sys/fs/pipe-*: as root, with STANDPIPE_CONFORMANCE_SYSCTL=1")
             }
@@ -92,6 +95,7 @@ macro_rules! behaviours {
     (@strangers ($why:literal)) => { $crate::suite::Runs::Strangers($why) };
     (@inherited ($why:literal)) => { $crate::suite::Runs::Inherited($why) };
     (@by_descriptor ($why:literal)) => { $crate::suite::Runs::ByDescriptor($why) };
+    (@by_calls ($why:literal)) => { $crate::suite::Runs::ByCalls($why) };
     (@changes_limits ()) => { $crate::suite::Runs::ChangesLimits };
     (@kernel ($why:literal)) => { $crate::suite::Runs::KernelOnly($why) };
 }
@@ -109,6 +113,7 @@ fn settings() -> impl Iterator<Item = Setting> {
     of(Engine::Kernel, &PeerKind::ALL)
         .chain(of(Engine::Standpipe, &[PeerKind::Thread, PeerKind::Fork]))
         .chain(of(Engine::Adopted, &PeerKind::ALL))
+        .chain(of(Engine::Ring, &PeerKind::ALL))
 }
 
 /// The test that a process was started to run.

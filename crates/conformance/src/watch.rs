@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::fail::Fail;
 use crate::raw::borrow;
 use crate::setting::Setting;
+use crate::through_ring;
 
 /// What can be asked about in poll and select.
 pub enum Watched {
@@ -62,6 +63,7 @@ impl Setting {
     ) -> Result<(usize, [PollFlags; N]), Fail> {
         match self.engine {
             Engine::Adopted => standpipe_poll(watched, timeout),
+            Engine::Ring => ring_poll(watched, timeout),
             _ => kernel_poll(watched, timeout),
         }
     }
@@ -85,7 +87,7 @@ impl Setting {
         timeout: Option<Duration>,
     ) -> Result<(usize, [[bool; 3]; N]), Fail> {
         match self.engine {
-            Engine::Adopted => standpipe_select(watched, timeout),
+            Engine::Adopted | Engine::Ring => standpipe_select(watched, timeout),
             _ => kernel_select(watched, timeout),
         }
     }
@@ -124,6 +126,28 @@ fn standpipe_poll<const N: usize>(
         });
         let count = poll::poll(&mut entries, timeout, None)?;
         Ok((count, entries.map(|entry| entry.revents)))
+    })
+}
+
+/// Bare descriptors are no business of the ring.
+fn ring_poll<const N: usize>(
+    watched: [(Watched, PollFlags); N],
+    timeout: Option<Duration>,
+) -> Result<(usize, [PollFlags; N]), Fail> {
+    let is_end = |(watched, _): &(Watched, _)| matches!(watched, Watched::End(_));
+    if !watched.iter().all(is_end) {
+        return standpipe_poll(watched, timeout);
+    }
+    let wanted = watched.each_ref().map(|(_, wanted)| *wanted);
+    with_sources(&watched.map(|(watched, _)| watched), |sources| {
+        let mut wanted = wanted.into_iter();
+        let ends = sources.map(|source| {
+            let poll::Source::End(end) = source else {
+                unreachable!("all are ends");
+            };
+            (end, wanted.next().expect("one for each"))
+        });
+        Ok(through_ring::poll(ends, timeout)?)
     })
 }
 

@@ -27,21 +27,23 @@ behaviours! {
         item_66_a_handler_interrupts_epoll,
         item_67_level_triggered_shows_what_poll_shows,
         difference_67_hup_and_err_are_readable,
-        item_67_after_eagain_nothing_is_shown,
         item_67_one_byte_shows_in_every_epoll,
+        item_68_edge_triggered_end_of_file_is_an_event,
+        item_69_edge_triggered_loss_of_the_readers_is_an_event,
+        item_70_what_may_be_registered,
+        item_71_a_closed_end_is_not_shown;
+    by_descriptor("typed ends do not poll"),
+    by_calls("an end's own descriptor is quiet after its own calls; a ring has one for all its ends"):
+        item_67_after_eagain_nothing_is_shown,
         item_67_a_level_loop_reads_every_byte,
         item_67_a_level_loop_writes_every_byte,
         item_67_a_poll_loop_reads_every_byte,
         item_67_a_poll_loop_writes_every_byte,
         item_68_edge_triggered_a_write_after_eagain_is_an_event,
-        item_68_edge_triggered_end_of_file_is_an_event,
         item_68_an_edge_loop_reads_every_byte,
         item_69_edge_triggered_room_after_eagain_is_an_event,
-        item_69_edge_triggered_loss_of_the_readers_is_an_event,
         item_69_an_edge_loop_writes_every_byte,
-        item_70_oneshot_is_shown_once_and_again_on_demand,
-        item_70_what_may_be_registered,
-        item_71_a_closed_end_is_not_shown;
+        item_70_oneshot_is_shown_once_and_again_on_demand;
     kernel("the pollable descriptor says readable, to those who go on until EAGAIN"):
         item_67_hup_and_err_come_unasked,
         item_68_edge_triggered_every_write_is_an_event,
@@ -88,7 +90,7 @@ impl<'a, K> Registered<'a, K> {
         let shown = self.epoll.of(self.fd);
         match self.engine {
             _ if shown.is_empty() => NOTHING,
-            Engine::Adopted => self.end.events(),
+            Engine::Adopted | Engine::Ring => self.end.events(),
             _ => PollFlags::from_bits_retain(shown.bits() as u16),
         }
     }
@@ -167,7 +169,7 @@ fn item_67_hup_and_err_come_unasked(s: Setting) {
 /// descriptor has to be asked whether it is readable.
 fn difference_67_hup_and_err_are_readable(s: Setting) {
     let events = match s.engine {
-        Engine::Adopted => EventFlags::IN,
+        Engine::Adopted | Engine::Ring => EventFlags::IN,
         _ => EventFlags::empty(),
     };
     for warmth in Warmth::BOTH {

@@ -35,7 +35,9 @@ behaviours! {
         item_65_pollers_wake_when_the_peer_is_gone,
         item_65_pollers_wake_on_capacity,
         item_65_one_byte_wakes_every_poller,
-        item_65_a_timeout_ends_the_wait,
+        item_65_a_timeout_ends_the_wait;
+    by_descriptor("typed ends do not poll"),
+    by_calls("a wait for completions goes on where handlers ask for that"):
         item_66_a_handler_interrupts_poll_and_select;
     kernel("splice and tee move bytes of the kernel's pipe"):
         item_65_pollers_wake_on_splice_and_tee;

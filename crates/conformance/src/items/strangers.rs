@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::PIPE_BUF;
 use crate::ends::{EndOf, Reader, Writer};
-use crate::engine::{Engine, Options};
+use crate::engine::Options;
 use crate::program::{Report, Task, read_stream, stream, write_stream, write_stream_from};
 use crate::raw;
 use crate::setting::Setting;
@@ -34,7 +34,7 @@ fn pipe(s: Setting) -> (Reader, Writer) {
 
 /// Most of the stream went through the lane: what did not came before they met.
 fn assert_met(s: Setting, lane_bytes: u64) {
-    if s.engine == Engine::Adopted {
+    if s.engine.is_by_descriptor() {
         let most = STREAM as u64 / 2;
         assert!(
             lane_bytes > most,

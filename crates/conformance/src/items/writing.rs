@@ -25,16 +25,18 @@ behaviours! {
         item_40_large_blocking_write_returns_after_everything_is_queued,
         item_41_default_capacity_is_65536_bytewise_and_pagewise,
         item_46_length_0_returns_0,
+        item_49_with_sa_restart_a_write_without_progress_goes_on;
+    by_calls("a ring looks for room now and then: the signal may come while it is awake"):
         item_49_signal_before_any_byte_is_eintr,
-        item_49_signal_interrupts_one_of_several_sleeping_writes,
-        item_49_with_sa_restart_a_write_without_progress_goes_on,
+        item_49_signal_interrupts_one_of_several_sleeping_writes;
+    by_calls("a wait for completions goes on where handlers ask for that, whatever was moved"):
         item_49_signal_after_some_bytes_gives_the_partial_count;
     kernel("Rust has no bad addresses"):
         item_46_length_0_checks_no_address,
         item_50_a_bad_buffer_is_efault_and_nothing_is_queued,
         item_50_whole_pages_before_the_fault_are_counted,
         item_51_the_largest_count_of_all_is_efault;
-    threads("it takes a second"):
+    threads("it takes a second"), by_calls("a write of a ring is complete when all is in the pipe"):
         item_51_a_write_is_cut_to_less_than_2_gib;
 }
 
