@@ -50,6 +50,14 @@ pub(crate) enum Command {
     /// An object of a server far away, in reads of 64 KiB and 1 MiB: against a plain GET, a buffered
     /// reader, and curl
     Object(Options),
+    /// 128 pipes served by one thread through completions: against `io_uring`, with and without its
+    /// workers, and epoll
+    Ring(Options),
+    /// 1 to 10,000 pipes armed at once, and what an event costs: against `io_uring`, with and without its
+    /// workers, and epoll
+    RingScale(Options),
+    /// Tasks of tokio, 1 and 128 pairs, 64 B and 64 KiB: against tokio's unix pipe and `io::simplex`
+    Async(Options),
     /// All of the above, one after the other
     All(Options),
     /// Say which suites there are, and what they measure

@@ -14,8 +14,8 @@ use crate::noise::Ticks;
 use crate::pressure::Pressure;
 use crate::record::{Record, read_json, write_json};
 use crate::suites::{
-    self, Pace, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead, real_file, run,
-    small, stage, thrash,
+    self, Pace, asynchronous, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead,
+    real_file, ring, ring_scale, run, small, stage, thrash,
 };
 use crate::{policies, processors, report, table};
 
@@ -55,6 +55,9 @@ pub fn main(args: BenchArgs) -> anyhow::Result<ExitCode> {
         Command::Thrash(options) => bench(&["thrash"], &options, None)?,
         Command::Run(options) => bench(&["run"], &options, None)?,
         Command::Object(options) => bench(&["object"], &options, None)?,
+        Command::Ring(options) => bench(&["ring"], &options, None)?,
+        Command::RingScale(options) => bench(&["ring-scale"], &options, None)?,
+        Command::Async(options) => bench(&["async"], &options, None)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -185,6 +188,9 @@ fn suite(name: &str, options: &Options, flex: Option<&Flex>) -> anyhow::Result<V
         "thrash" => session.run_parts(vec![(thrash::rounds(), session.simulated_runs())]),
         "run" => session.run(run::Plan::new(run::Sizes::new(pace), standpipe()?)?.rounds()),
         "object" => session.run(object::Plan::new(pace)?.rounds()),
+        "ring" => session.run(ring::Plan::new(pace).rounds()),
+        "ring-scale" => session.run(ring_scale::Plan::new(pace)?.rounds()),
+        "async" => session.run(asynchronous::Plan::new(pace).rounds()),
         _ => anyhow::bail!("no suite {name:?}"),
     }
 }
@@ -226,6 +232,8 @@ impl Session<'_> {
         // one run of grep takes some tens of milliseconds
         match (self.name, self.options.quick) {
             ("grep", _) => 31,
+            // as published
+            ("ring", _) => 10,
             (_, true) => 7,
             (_, false) => 11,
         }

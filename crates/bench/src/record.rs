@@ -41,6 +41,19 @@ pub enum Engine {
     BufReader,
     /// `curl`.
     Curl,
+    /// `io_uring` on kernel pipes.
+    #[serde(rename = "io-uring")]
+    IoUring,
+    /// The same, made to use its workers.
+    #[serde(rename = "io-uring-worker")]
+    IoUringWorker,
+    /// epoll, on kernel pipes that do not block.
+    Epoll,
+    /// The kernel's pipe, as tokio offers it.
+    #[serde(rename = "tokio-pipe")]
+    TokioPipe,
+    /// tokio's pipe within a process.
+    Simplex,
 }
 
 impl Engine {
@@ -67,6 +80,11 @@ impl fmt::Display for Engine {
             Self::GetStream => "get-stream",
             Self::BufReader => "buf-reader",
             Self::Curl => "curl",
+            Self::IoUring => "io-uring",
+            Self::IoUringWorker => "io-uring-worker",
+            Self::Epoll => "epoll",
+            Self::TokioPipe => "tokio-pipe",
+            Self::Simplex => "simplex",
         })
     }
 }
@@ -85,6 +103,8 @@ pub enum Metric {
     AvgNs,
     /// From start to exit of a command.
     WallS,
+    /// The same, of what takes milliseconds.
+    WallMs,
     /// Memory of one of many.
     BytesEach,
     /// The average size of a read from the store.
@@ -99,6 +119,7 @@ impl Metric {
             Self::MbPerS => "MB/s",
             Self::P50Ns | Self::P99Ns | Self::AvgNs => "ns",
             Self::WallS => "s",
+            Self::WallMs => "ms",
             Self::BytesEach => "B",
             Self::AvgIoKib => "KiB",
         }
@@ -119,6 +140,7 @@ impl Metric {
             Self::P99Ns => "p99_ns",
             Self::AvgNs => "avg_ns",
             Self::WallS => "wall_s",
+            Self::WallMs => "wall_ms",
             Self::BytesEach => "bytes_each",
             Self::AvgIoKib => "avg_io_kib",
         }

@@ -18,8 +18,8 @@ use standpipe_bench::measure::{Effort, Round, measure};
 use standpipe_bench::pressure::Pressure;
 use standpipe_bench::record::{Engine, Metric, Record};
 use standpipe_bench::suites::{
-    Pace, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead, run, small, stage,
-    thrash,
+    Pace, asynchronous, bw, create, fifo, grep, latency, object, pipe, pipeflex, readahead, ring,
+    ring_scale, run, small, stage, thrash,
 };
 use standpipe_cache::sim::workload::Iozone;
 use standpipe_origin::Manners;
@@ -33,7 +33,7 @@ fn main() {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    let tests: [(&str, Test); 20] = [
+    let tests: [(&str, Test); 23] = [
         ("pipe", pipe_suite),
         ("bw", bw_suite),
         ("pipeflex", pipeflex_suite),
@@ -49,6 +49,9 @@ fn main() {
         ("thrash", thrash_suite),
         ("run", run_suite),
         ("object", object_suite),
+        ("ring", ring_suite),
+        ("ring_scale", ring_scale_suite),
+        ("async", async_suite),
         ("run_with_a_runner_that_damages_its_output", damaged_run),
         ("memory_pressure_ends_with_its_guard", pressure),
         ("a_failing_child_fails_its_family", failing_child),
@@ -102,6 +105,37 @@ fn expect(
             .with_context(|| format!("no {metric} of {engine} in case {case}"))?;
         let plausible = found.value.is_finite() && found.value > 0.0;
         ensure!(plausible && found.runs == [found.value], "{found:?}");
+    }
+    Ok(())
+}
+
+fn ring_suite() -> anyhow::Result<()> {
+    let plan = ring::Plan {
+        pipes: 3,
+        rounds: 2,
+        sizes_bytes: vec![1, 4096],
+    };
+    let records = once(plan.rounds())?;
+    let cases = ["empty-1", "ready-1", "empty-4096", "ready-4096"];
+    for rival in [Engine::IoUring, Engine::IoUringWorker, Engine::Epoll] {
+        let pair = |record: &&Record| record.engine == rival || record.engine.is_ours();
+        let records: Vec<_> = records.iter().filter(pair).cloned().collect();
+        expect(&records, rival, &cases, &[Metric::WallMs])?;
+    }
+    Ok(())
+}
+
+fn ring_scale_suite() -> anyhow::Result<()> {
+    let plan = ring_scale::Plan {
+        pipes: vec![1, 5],
+        events: 50,
+    };
+    let records = once(plan.rounds())?;
+    let cases = ["idle-1", "armed-1", "busy-1", "idle-5", "armed-5", "busy-5"];
+    for rival in [Engine::IoUring, Engine::Epoll] {
+        let pair = |record: &&Record| record.engine == rival || record.engine.is_ours();
+        let records: Vec<_> = records.iter().filter(pair).cloned().collect();
+        expect(&records, rival, &cases, &[Metric::AvgNs])?;
     }
     Ok(())
 }
@@ -179,6 +213,33 @@ fn small_suite() -> anyhow::Result<()> {
         &cases,
         &[Metric::AvgNs, Metric::MbPerS],
     )
+}
+
+fn async_suite() -> anyhow::Result<()> {
+    let plan = asynchronous::Plan {
+        sizes_bytes: vec![64, 64 << 10],
+        pairs: vec![1, 4],
+        stop: BRIEF,
+    };
+    let cases = [
+        "64-1",
+        "64-4",
+        "64k-1",
+        "64k-4",
+        "64-1-thread",
+        "64-4-thread",
+        "64k-1-thread",
+        "64k-4-thread",
+    ];
+    let metrics = [Metric::AvgNs, Metric::MbPerS];
+    let records = once(plan.rounds())?;
+    for rival in [Engine::TokioPipe, Engine::Simplex] {
+        let two = records
+            .iter()
+            .filter(|r| [rival, Engine::Standpipe].contains(&r.engine));
+        expect(&two.cloned().collect::<Vec<_>>(), rival, &cases, &metrics)?;
+    }
+    Ok(())
 }
 
 fn latency_suite() -> anyhow::Result<()> {

@@ -8,6 +8,7 @@ use crate::stats::ratio;
 const BULK: &str = include_str!("../../../../data/published/bulk_preallocation_2026.csv");
 const LARGER: &str = include_str!("../../../../data/published/larger_pipes_2001.csv");
 const AHEAD: &str = include_str!("../../../../data/published/on_demand_readahead_2007.csv");
+const NO_WAIT: &str = include_str!("../../../../data/published/nowait_pipes_2023.csv");
 const MERGE: &str = include_str!("../../../../data/published/fifo_merge_2012.csv");
 
 /// A cell of `pipe_bench`: Linux, May 2026, bulk page preallocation for pipe writes.
@@ -102,6 +103,58 @@ pub fn fifo_merge(suite: &str) -> Vec<FifoMerge> {
     rows(MERGE)
         .filter(|row: &FifoMerge| suite == "fifo" && row.benchmark == suite)
         .collect()
+}
+
+/// A row of "no-wait pipes for `io_uring`": Linux 6.4, 2023.
+#[derive(Clone, Debug, Deserialize)]
+struct NoWaitRow {
+    case: String,
+    variant: String,
+    avg_ms: f64,
+}
+
+/// What was published of a case of ours, in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoWait {
+    /// As the case is named in our suites.
+    pub case: &'static str,
+    /// With worker threads.
+    pub worker_ms: f64,
+    /// Without, on pipes that are tried without waiting.
+    pub without_ms: f64,
+}
+
+impl NoWait {
+    /// How many times faster.
+    #[must_use]
+    pub fn gain(&self) -> f64 {
+        self.worker_ms / self.without_ms
+    }
+}
+
+/// The published figures of a suite of ours.
+#[must_use]
+pub fn no_wait(suite: &str) -> Vec<NoWait> {
+    if suite != "ring" {
+        return Vec::new();
+    }
+    let rows: Vec<NoWaitRow> = rows(NO_WAIT).collect();
+    let ms = |case: &str, variant: &str| {
+        let row = (rows.iter()).find(|row| row.case == case && row.variant == variant);
+        row.map(|row| row.avg_ms)
+    };
+    let cases = [
+        ("empty-1", "read issued on an empty pipe"),
+        ("ready-1", "data already there"),
+    ];
+    let figures = cases.map(|(case, published)| {
+        Some(NoWait {
+            case,
+            worker_ms: ms(published, "worker threads")?,
+            without_ms: ms(published, "nowait")?,
+        })
+    });
+    figures.into_iter().flatten().collect()
 }
 
 /// A figure of "on-demand readahead": Linux 2.6.20 and the patch that became 2.6.23, 2007.
@@ -271,6 +324,16 @@ mod tests {
         assert_eq!(merge.len(), 1);
         assert!((merge[0].ratio() - 1.15).abs() < 1e-9);
         assert!(fifo_merge("pipe").is_empty());
+    }
+
+    #[test]
+    fn no_wait_pipes_are_told_in_our_cases() {
+        let rows = no_wait("ring");
+        let cases: Vec<_> = rows.iter().map(|row| row.case).collect();
+        assert_eq!(cases, ["empty-1", "ready-1"]);
+        assert!((rows[0].gain() - 262.52 / 24.14).abs() < 1e-9);
+        assert!((rows[1].gain() - 249.24 / 10.86).abs() < 1e-9);
+        assert!(no_wait("ring-scale").is_empty());
     }
 
     #[test]

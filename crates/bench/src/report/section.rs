@@ -106,6 +106,7 @@ impl Section {
                     (self.published_pipe_bench())
                     (self.published_grep())
                     (self.published_fifo())
+                    (self.published_no_wait())
                     (policies::render(&self.records))
                 }
             }
@@ -289,6 +290,34 @@ impl Section {
         }
     }
 
+    fn published_no_wait(&self) -> Markup {
+        let rows = published::no_wait(&self.suite);
+        let ms = |case: &str, engine| {
+            let record = self.find(case, Metric::WallMs, engine);
+            record.map(|record| record.value)
+        };
+        let gain = |case: &str, before, after| Some(ms(case, before)? / ms(case, after)?);
+        html! {
+            @if !rows.is_empty() {
+                h3 { "Beside the published figures" }
+                p { "Published in 2023 for Linux 6.4: io_uring on pipes that are tried without "
+                    "waiting, over the same with worker threads; 128 pipes, 256 rounds, one byte. "
+                    "Measured: the same two on this machine's kernel, and standpipe over either." }
+                div.scroll { table {
+                    thead { tr { th { "case" } th { "published" } th { "this kernel" }
+                        th { "standpipe, to workers" } th { "standpipe, to no workers" } } }
+                    tbody { @for row in &rows { tr {
+                        td { (row.case) }
+                        (ratio_cell(Some(row.gain())))
+                        (ratio_cell(gain(row.case, Engine::IoUringWorker, Engine::IoUring)))
+                        (ratio_cell(gain(row.case, Engine::IoUringWorker, Engine::Standpipe)))
+                        (ratio_cell(gain(row.case, Engine::IoUring, Engine::Standpipe)))
+                    } } }
+                } }
+            }
+        }
+    }
+
     /// All figures.
     fn figures(&self) -> Markup {
         let engines = distinct(self.records.iter().map(|record| record.engine));
@@ -359,6 +388,7 @@ fn title(metric: Metric) -> String {
         Metric::P99Ns => "99th percentile",
         Metric::AvgNs => "average",
         Metric::WallS => "from start to exit",
+        Metric::WallMs => "from start to end",
         Metric::BytesEach => "memory of each",
         Metric::AvgIoKib => "average size of a read",
     };

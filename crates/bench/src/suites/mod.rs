@@ -3,6 +3,7 @@
 //! Each has a plan, a value that says what to run and how long, and makes of it rounds for
 //! [`crate::measure`].
 
+pub mod asynchronous;
 pub mod bw;
 pub mod create;
 pub mod fifo;
@@ -13,6 +14,8 @@ pub mod pipe;
 pub mod pipeflex;
 pub mod readahead;
 pub mod real_file;
+pub mod ring;
+pub mod ring_scale;
 pub mod run;
 pub mod small;
 pub mod stage;
@@ -27,8 +30,19 @@ pub enum Pace {
     Full,
 }
 
-/// Suites of whole programs, of files and of simulations, which do not care from where the library is used.
-pub const OF_PROGRAMS: [&str; 6] = ["grep", "stage", "run", "readahead", "thrash", "object"];
+/// Suites of whole programs, of files, of simulations, of completions and of tasks: there is no C face to
+/// measure.
+pub const OF_PROGRAMS: [&str; 9] = [
+    "grep",
+    "stage",
+    "run",
+    "readahead",
+    "thrash",
+    "object",
+    "ring",
+    "ring-scale",
+    "async",
+];
 
 /// The suite in virtual time, which other work on the machine does not disturb.
 pub const SIMULATED: &str = "thrash";
@@ -43,7 +57,7 @@ pub fn without_face(name: &str) -> &str {
 }
 
 /// Name and description of each suite, in the order in which they are listed and reported.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 17] = [
     (
         "pipe",
         "writers x readers, {1,2,5} x {1,5,10} processes, 64 KiB writes, a pipe of 1 MiB",
@@ -99,5 +113,17 @@ pub const ALL: [(&str, &str); 14] = [
     (
         "object",
         "256 MB of a server far away, in reads of 64 KiB and 1 MiB: GET, buffered reader, curl",
+    ),
+    (
+        "ring",
+        "128 pipes, 256 rounds of a read and a write on each: completions, io_uring, epoll",
+    ),
+    (
+        "ring-scale",
+        "1 to 10,000 pipes armed at once, the cost of an event: completions, io_uring, epoll",
+    ),
+    (
+        "async",
+        "tasks of tokio, 1 and 128 pairs, 64 B and 64 KiB: tokio's unix pipe, io::simplex",
     ),
 ];
