@@ -19,6 +19,7 @@ test: lint deny unit explore ## Everything that CI checks
 lint: ## Formatting, clippy, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --package standpipe --no-default-features --locked -- -D warnings
 	. scripts/toolchain.sh && RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 
 .PHONY: deny
