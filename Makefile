@@ -18,9 +18,9 @@ test: lint deny unit explore ## Everything that CI checks
 .PHONY: lint
 lint: ## Formatting, clippy, documentation
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	$(CARGO) clippy --package standpipe --no-default-features --locked -- -D warnings
-	. scripts/toolchain.sh && RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	. scripts/toolchain.sh && RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --locked --quiet
 
 .PHONY: deny
 deny: ## Licences, bans and sources of the dependencies
@@ -33,7 +33,7 @@ audit: ## Advisories against the dependencies (fetches the RustSec database)
 
 .PHONY: unit
 unit: ## Unit, conformance, torture and command tests
-	TOOLS="cc c++ make pkg-config"; $(CARGO) test --workspace --profile quick --locked
+	TOOLS="cc c++ make pkg-config"; $(CARGO) test --workspace --all-features --profile quick --locked
 
 .PHONY: explore
 explore: ## The lane under loom, bounded: seconds

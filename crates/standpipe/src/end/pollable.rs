@@ -46,11 +46,13 @@ impl Pollable {
 
     /// Waits for the lane's bell as well, from now on: others must not silence it for us.
     fn add_lane(&self, lane: &Lane) -> io::Result<()> {
-        if self.has_lane.swap(true, Ordering::Relaxed) {
+        if self.has_lane.load(Ordering::Relaxed) {
             return Ok(());
         }
         lane.add_mode_of(self.side, Mode::POLLED);
-        self.add(lane.bell_fd(self.side), EventFlags::IN)
+        self.add(lane.bell_fd(self.side), EventFlags::IN)?;
+        self.has_lane.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// A reader waits for the lane's bell, and for its coming no more.
@@ -76,7 +78,7 @@ impl Pollable {
     /// A writer inside the lane waits for its bell, and for the last reader to leave it; one outside for
     /// room in the kernel pipe.
     fn wait_outside(&self, lane: &Lane, end: &End, yes: bool) -> io::Result<()> {
-        if self.waits_for_kernel.swap(yes, Ordering::Relaxed) == yes {
+        if self.waits_for_kernel.load(Ordering::Relaxed) == yes {
             return Ok(());
         }
         epoll::modify(
@@ -85,15 +87,18 @@ impl Pollable {
             NO_DATA,
             kernel_events(self.side, yes),
         )?;
-        if !yes {
+        if yes {
+            self.has_lane.store(false, Ordering::Relaxed);
+            for fd in [lane.presence(), lane.bell_fd(Side::Writer)] {
+                // Fails only if it was not there.
+                let _ = epoll::delete(&self.set, fd);
+            }
+        } else {
             self.add_lane(lane)?;
-            return self.add(lane.presence(), EventFlags::empty());
+            self.add(lane.presence(), EventFlags::empty())?;
         }
-        self.has_lane.store(false, Ordering::Relaxed);
-        for fd in [lane.presence(), lane.bell_fd(Side::Writer)] {
-            // Fails only if it was not there.
-            let _ = epoll::delete(&self.set, fd);
-        }
+        // Now that all is done: what failed is tried again by the next call.
+        self.waits_for_kernel.store(yes, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -146,9 +151,14 @@ impl End {
 
     /// The end is not ready, and whoever polls it is to hear of it when it is. True: look again, it is
     /// ready after all.
-    pub(crate) fn would_block(&self, side: Side, wanted_bytes: usize) -> bool {
-        let pollable = self.pollables[side as usize].get();
-        pollable.is_some_and(|pollable| self.quieten(pollable, wanted_bytes).unwrap_or(true))
+    ///
+    /// # Errors
+    /// As `epoll_ctl(2)`: nobody would hear of it.
+    pub(crate) fn would_block(&self, side: Side, wanted_bytes: usize) -> io::Result<bool> {
+        match self.pollables[side as usize].get() {
+            Some(pollable) => self.quieten(pollable, wanted_bytes),
+            None => Ok(false),
+        }
     }
 
     /// Whether the pollable descriptor tells of the bell of `side`.

@@ -84,7 +84,7 @@ impl End {
         if !self.ask_nonblocking()? {
             return sleep::sleep(self, lane, Side::Reader, 1, true, deadline);
         }
-        if self.would_block(Side::Reader, 1) {
+        if self.would_block(Side::Reader, 1)? {
             return Ok(());
         }
         Err(io::ErrorKind::WouldBlock.into())

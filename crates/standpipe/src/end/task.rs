@@ -76,7 +76,7 @@ impl End {
             Side::Reader => PollFlags::IN,
             Side::Writer => PollFlags::OUT,
         };
-        if self.events(wanted)?.is_empty() && !self.would_block(side, wanted_bytes(side)) {
+        if self.events(wanted)?.is_empty() && !self.would_block(side, wanted_bytes(side))? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(())

@@ -269,7 +269,7 @@ impl End {
             return self.report_broken(slices, source).map(Some);
         }
         if self.ask_nonblocking()? {
-            if self.would_block(Side::Writer, wanted_bytes) {
+            if self.would_block(Side::Writer, wanted_bytes)? {
                 return Ok(None);
             }
             return Err(io::ErrorKind::WouldBlock.into());
