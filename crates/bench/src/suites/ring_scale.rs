@@ -137,6 +137,7 @@ impl rivals::Load for Load {
     fn run(&self, rival: &mut impl Rival) -> anyhow::Result<u64> {
         (0..self.pipes).try_for_each(|pipe| rival.read(pipe))?;
         rival.submit()?;
+        rival.settle()?;
         let mut start_ns = 0;
         for round in 0..self.before + EVENTS_EACH {
             if round == self.before {

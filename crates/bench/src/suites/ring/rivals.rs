@@ -31,6 +31,10 @@ pub trait Rival {
     fn submit(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
+    /// What waits by now is armed.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
     /// Waits until so many reads and as many writes are complete, and checks what was read.
     fn finish(&mut self, reads: usize) -> anyhow::Result<()>;
 }
@@ -119,6 +123,13 @@ impl Rival for Ours {
         self.letters.0[pipe] = letter;
         let write = Operation::write(self.ends[pipe].1, buffer);
         Ok(self.ring.submit(token as u64, write)?)
+    }
+
+    /// Who finds nothing complete has everything armed.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        let completions = self.ring.reap()?.count();
+        ensure!(completions == 0, "{completions} reads of empty pipes");
+        Ok(())
     }
 
     fn finish(&mut self, reads: usize) -> anyhow::Result<()> {
