@@ -23,7 +23,8 @@
 //!    other without a system call.
 //! 3. **Arm.** Who reaps and finds nothing complete, or waits, has what is queued tried again with a look
 //!    at the kernel pipe, and armed: the end's wake-up tells the ring's descriptor. That is one epoll set,
-//!    by edges; each event costs the same however many are armed. No thread is ever started.
+//!    by edges: who only waits costs nothing. A pipe that has no lane, or all of whose ends the ring has, is
+//!    watched by its kernel pipe alone. No thread is ever started.
 //!
 //! # Operations, and how each waits
 //! | Operation | on | waits for |
